@@ -55,7 +55,7 @@ def _record(file: Path, count: int) -> Store:
         db.execute(sa.update(models.slots).values(state="available", hold_code=None, alarm=""))
     engine.dispose()
     store = Store.open(url)
-    slots = [place[:3] for place in store.campaign_places(CampaignQuery(), limit=count)]
+    slots = [place[1:4] for place in store.campaign_places(CampaignQuery())]
     by = Initiator("benchmark")
     store.begin_campaign("all", query="{}", reason="benchmark", keep=0.0, by=by, slots=slots)
     return store

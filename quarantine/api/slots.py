@@ -164,6 +164,14 @@ def release(ask: Ask) -> Reply:
     return _decided(done)
 
 
+def erase(ask: Ask) -> Reply:
+    """Has its drive erased again."""
+    done = decisions.erase(
+        ask.plane, _slot(ask), reason=ask.body["reason"], decision=_decision(ask)
+    )
+    return _decided(done)
+
+
 def line(one: SlotLine, quiet: Maintenances) -> dict[str, Any]:
     """A slot in a list. ``quiet``: the maintenances in effect."""
     return {
@@ -347,6 +355,16 @@ OPERATIONS: Final = (
         release,
         "slots:release",
         body=schemas.RELEASE,
+        response=schemas.DECIDED,
+        **_ACT,
+    ),
+    Operation(
+        "POST",
+        f"{_ONE}/erase",
+        "Have the drive of a slot that is certified, on offer or held erased again",
+        erase,
+        "slots:erase",
+        body=schemas.DECISION,
         response=schemas.DECIDED,
         **_ACT,
     ),

@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "slot reconcile": "slots:SlotReconcile",
     "slot release": "slots:SlotRelease",
     "slot hold": "slots:SlotHold",
+    "slot erase": "slots:SlotErase",
     "slot retire": "slots:SlotRetire",
     "slot enrol": "enrol:SlotEnrol",
     "drive list": "drives:DriveList",

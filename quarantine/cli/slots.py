@@ -181,6 +181,12 @@ class SlotHold(_Decision):
         )
 
 
+class SlotErase(_Decision):
+    """Have a drive erased again that is certified, on offer or held."""
+
+    act = Act.ERASE
+
+
 class SlotRetire(_Decision):
     """Give a drive up; it is never handed out again."""
 

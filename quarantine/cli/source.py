@@ -27,6 +27,7 @@ class Act(enum.StrEnum):
     HOLD = "hold"
     RELEASE = "release"
     RETIRE = "retire"
+    ERASE = "erase"
 
 
 @dataclass(frozen=True)

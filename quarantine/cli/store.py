@@ -82,6 +82,8 @@ class StoreSource:
             done = decisions.hold(
                 self._plane, place, reason=reason, at_next_release=later, decision=about
             )
+        elif decision.act is Act.ERASE:
+            done = decisions.erase(self._plane, place, reason=reason, decision=about)
         else:
             done = decisions.retire(self._plane, place, reason=reason, decision=about)
         return Acted(_versioned(done.slot, done.version), done.unacted)

@@ -11,7 +11,7 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC
 from typing import Final
@@ -89,13 +89,13 @@ def preview(
         store = parts.store
         counts: Counter[str] = Counter()
         free: Counter[tuple[str, str | None]] = Counter()
-        places = _places(store, query)
-        for place in places:
+        version = _Version(query)
+        for place in _places(store, query):
+            version.has(place)
             counts[place.state] += 1
             if place.state == State.AVAILABLE:
                 free[place.resource_class, place.model] += 1
-        first = [(place.host, place.address) for place in places[:limit]]
-        which = sorted(store.slots_at(first), key=lambda line: (line.host, line.address))
+        which = store.campaign_page(query, limit=limit)
         paces = {model: pace_of(store, model) for _of, model in free if model is not None}
         pool = Counter[str]()
         for row in store.stock():
@@ -129,7 +129,7 @@ def preview(
         drive_seconds=longest if free else 0.0,
         pool_seconds=None if longest is None or stuck else turns * longest,
         at_a_time=sum(at_a_time.values()),
-        version=_version(query, places),
+        version=str(version),
     )
 
 
@@ -158,12 +158,15 @@ def begin(
     _require_words(reason, by)
     said = codec.canonical(_plain(query)).decode()
     with plane.parts() as parts:
-        places = _places(parts.store, query)
+        version, slots = _Version(query), []
+        for place in _places(parts.store, query):
+            version.has(place)
+            slots.append((place.host, place.address, place.identity_digest))
         # One that was begun changes what it is about: its repetition is still the same.
-        if seen and _version(query, places) not in seen and parts.store.campaign(name) is None:
+        if seen and str(version) not in seen and parts.store.campaign(name) is None:
             raise StalePreviewError(
                 f"campaign {name}: expected the slots of the preview, found it about others by "
-                f"now ({len(places)} slots); look at the preview again"
+                f"now ({len(slots)} slots); look at the preview again"
             )
         made = parts.store.begin_campaign(
             # Digits that every database gives back as they were: a repetition says the same.
@@ -172,7 +175,7 @@ def begin(
             reason=reason,
             keep=round(keep, 4),
             by=by,
-            slots=(place[:3] for place in places),
+            slots=slots,
         )
         return _view(parts.store, made)
 
@@ -248,13 +251,13 @@ def advance(plane: Plane, name: str) -> int:
         return CampaignWork(assembly.store, assembly.reconciler.look).advance(name)
 
 
-def _places(store: Store, query: CampaignQuery) -> list[CampaignPlace]:
-    found = store.campaign_places(query, limit=MOST + 1)
-    if len(found) > MOST:
-        raise BadInputError(
-            f"campaign: expected {MOST} slots at most, found more: name a host or a model too"
-        )
-    return found
+def _places(store: Store, query: CampaignQuery) -> Iterator[CampaignPlace]:
+    for count, place in enumerate(store.campaign_places(query), start=1):
+        if count > MOST:
+            raise BadInputError(
+                f"campaign: expected {MOST} slots at most, found more: name a host or a model too"
+            )
+        yield place
 
 
 def _require(query: CampaignQuery, keep: float) -> None:
@@ -288,11 +291,18 @@ def _view(store: Store, campaign: Campaign) -> CampaignView:
     return CampaignView(campaign, counts, tuple(acts))
 
 
-def _version(query: CampaignQuery, places: Iterable[CampaignPlace]) -> str:
-    said = hashlib.sha256(codec.canonical(_plain(query)))
-    for host, address, drive, *_ in places:
-        said.update(f"\n{host} {address} {drive}".encode())
-    return said.hexdigest()[:32]
+class _Version:
+    """Of a preview: what it is asked for, and each slot with its drive, by id."""
+
+    def __init__(self, query: CampaignQuery) -> None:
+        self._said = hashlib.sha256(codec.canonical(_plain(query)))
+
+    def has(self, place: CampaignPlace) -> None:
+        """The next slot."""
+        self._said.update(f"\n{place.host} {place.address} {place.identity_digest}".encode())
+
+    def __str__(self) -> str:
+        return self._said.hexdigest()[:32]
 
 
 def _plain(query: CampaignQuery) -> dict[str, str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from eraser.protocol.identity import Slot
@@ -24,6 +24,7 @@ from quarantine.errors import (
     UnavailableError,
     UnreadOutcomeError,
 )
+from quarantine.operations import slots
 from quarantine.operations.plane import Plane
 from quarantine.operations.slots import SlotView, closely, known, version
 from quarantine.record import lifecycle
@@ -70,6 +71,9 @@ class Decision:
     versions: tuple[str, ...] = ()
     """The slot has to be at one of these (``VersionedSlot``). Empty: as it is now."""
 
+
+ERASED_AGAIN: Final = frozenset({State.CERTIFIED, State.AVAILABLE})
+"""States whose drives can be erased again without a hold to end."""
 
 ANYHOW: Final = Decision()
 """As somebody decides who looks at the slot while typing."""
@@ -130,6 +134,30 @@ def release(
         return _released(store, record, reason, new_drive, decision.by)
 
     return _decide(plane, slot, decision, let_go)
+
+
+def erase(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW) -> SlotDecision:
+    """Has the drive of a slot that is certified, on offer or held erased again, by one word.
+
+    One that is not held is held first, until Placement has it reserved: no server gets it between.
+    Who dies in the midst leaves a slot that is held for this reason; the same again goes on. Raises
+    as :func:`hold`, and ``UnavailableError`` also where Placement could not be told of the hold.
+    """
+
+    def taken(store: Store, record: SlotRecord) -> SlotRecord:
+        if record.state not in ERASED_AGAIN:
+            raise IllegalTransitionError(f"{record.slot}: {_why_not_again(record)}")
+        return store.hold(record, holds.because(HoldCode.BY_PERSON, reason), by=decision.by)
+
+    if slots.versioned(plane, slot).slot.state is not State.HELD:
+        held = _decide(plane, slot, decision, taken, needs_placement=True)
+        if held.unacted:
+            raise UnavailableError(
+                f"{slot}: it is held by now, and Placement could not be told so ({held.unacted}): "
+                "the same again when Placement answers"
+            )
+        decision = replace(decision, versions=(held.version,))
+    return release(plane, slot, reason=reason, decision=decision)
 
 
 def reconcile(
@@ -242,9 +270,10 @@ def _decided(
 
 
 def possible(state: State) -> frozenset[str]:
-    """What a person can decide about a slot in this state: hold, release, retire."""
+    """What a person can decide about a slot in this state: hold, release, retire, erase."""
     decisions = {Event.HELD: "hold", Event.RELEASED_BY_OPERATOR: "release", Event.RETIRED: "retire"}
-    return frozenset(decisions[event] for event in lifecycle.events(state) if event in decisions)
+    found = {decisions[event] for event in lifecycle.events(state) if event in decisions}
+    return frozenset(found | ({"erase"} if state in ERASED_AGAIN else set()))
 
 
 def _require_step(record: SlotRecord, event: Event) -> None:
@@ -263,6 +292,18 @@ def _why_not(record: SlotRecord) -> str:
     if record.state in WAITING_FOR_PEOPLE:
         return f"it is {record.state} already ({record.reason})"
     return f"it is {record.state}: hold it first, then retire it"
+
+
+def _why_not_again(record: SlotRecord) -> str:
+    """Why a slot's drive cannot be erased again as it is."""
+    if record.state is State.IN_USE:
+        return (
+            f"server {record.consumer or 'unknown'} has the drive, and nothing is taken from a "
+            "server; it is erased when the server lets go of it"
+        )
+    if record.state in WAITING_FOR_PEOPLE:
+        return f"it is {record.state} ({record.reason})"
+    return f"it is {record.state}: it is being erased as it is"
 
 
 def _held_later(store: Store, record: SlotRecord, reason: str, by: Initiator | None) -> SlotRecord:

@@ -28,6 +28,7 @@ _ACTS: Final[dict[str, Callable[..., SlotDecision]]] = {
     HOLD_LATER: functools.partial(decisions.hold, at_next_release=True),
     TAKE_BACK: decisions.release,
     "release": decisions.release,
+    "erase": decisions.erase,
     "retire": decisions.retire,
 }
 _SAME: Final = {

@@ -67,6 +67,13 @@ CHOICES: Final = {
             final=True,
         ),
         Choice(
+            "erase",
+            "erase",
+            "Erase again",
+            "Take the drive out of the pool. It is erased again, checked, and only then goes back.",
+            final=True,
+        ),
+        Choice(
             "retire",
             "retire",
             "Retire for good",

@@ -34,6 +34,8 @@ _CERTIFICATES = models.certificates
 
 CHUNK: Final = 500
 """Rows that a walk over all of them has in memory."""
+PLACES: Final = 2000
+"""Of rows that are a few words long."""
 
 
 class SlotOrder(enum.StrEnum):
@@ -193,8 +195,9 @@ class CampaignQuery:
 
 
 class CampaignPlace(NamedTuple):
-    """A slot that a campaign is about: there may be as many as the fleet has."""
+    """A slot that a campaign is about."""
 
+    id: int
     host: str
     address: str
     identity_digest: str | None
@@ -255,24 +258,27 @@ class PageRepository(Repository):
             query = sa.select(*_LINE).where(sa.or_(*which))
             return lines_of(db, SlotLine, query, _LINE, _SLOTS.c.id)
 
-    def campaign_places(self, query: CampaignQuery, *, limit: int) -> list[CampaignPlace]:
-        """Slots that a campaign is about by host and address; but for retired ones. One read: a
-        campaign is about all of them or none."""
-        drives = models.drives
-        found = sa.select(*_PLACE).where(
-            _SLOTS.c.state != State.RETIRED.value,
-            *_conditions(SlotQuery(host=query.host, model=query.model, hold_code=query.hold_code)),
-        )
-        if query.firmware is not None or query.certified_before is not None:
-            found = found.join(drives, drives.c.digest == _SLOTS.c.identity_digest)
-        if query.firmware is not None:
-            found = found.where(drives.c.firmware == storable(query.firmware, NAME_LENGTH))
-        if query.certified_before is not None:
-            found = found.where(drives.c.certified_at < query.certified_before)
+    def campaign_places(self, query: CampaignQuery) -> Iterator[CampaignPlace]:
+        """Slots that a campaign is about, by id; but for retired ones. There may be as many as the
+        fleet has: of all of them their ids are in memory, and of some the rest."""
+        with self._reading() as db:
+            ids = sorted(db.execute(_campaign(sa.select(_SLOTS.c.id), query)).scalars())
+        for first in range(0, len(ids), PLACES):
+            which = _SLOTS.c.id.in_(ids[first : first + PLACES])
+            found = sa.select(*_PLACE).where(which).order_by(_SLOTS.c.id)
+            with self._reading() as db:
+                page = lines_of(db, CampaignPlace, found, _PLACE, _SLOTS.c.id)
+            yield from named(page, "host", "address")
+
+    def campaign_page(self, query: CampaignQuery, *, limit: int) -> list[SlotLine]:
+        """The first of the slots that a campaign is about, by host and address."""
+        found = _campaign(sa.select(_SLOTS.c.id), query)
         found = found.order_by(_SLOTS.c.host, _SLOTS.c.address).limit(limit)
         with self._reading() as db:
-            places = lines_of(db, CampaignPlace, found, _PLACE, _SLOTS.c.id)
-        return named(places, "host", "address")
+            which = db.execute(found).scalars().all()
+            lines = sa.select(*_LINE).where(_SLOTS.c.id.in_(which))
+            lines = lines.order_by(_SLOTS.c.host, _SLOTS.c.address)
+            return lines_of(db, SlotLine, lines, _LINE, _SLOTS.c.id)
 
     def each_slot(self, query: SlotQuery) -> Iterator[SlotLine]:
         """All that fit, by host and address; each read in its turn, none twice."""
@@ -484,6 +490,18 @@ def _between(since: datetime | None, until: datetime | None) -> Iterator[sa.Colu
         yield _CERTIFICATES.c.created_at >= since
     if until is not None:
         yield _CERTIFICATES.c.created_at < until
+
+
+def _campaign(found: sa.Select[Any], query: CampaignQuery) -> sa.Select[Any]:
+    drives = models.drives
+    if query.firmware is not None or query.certified_before is not None:
+        found = found.join(drives, drives.c.digest == _SLOTS.c.identity_digest)
+    if query.firmware is not None:
+        found = found.where(drives.c.firmware == storable(query.firmware, NAME_LENGTH))
+    if query.certified_before is not None:
+        found = found.where(drives.c.certified_at < query.certified_before)
+    asked = SlotQuery(host=query.host, model=query.model, hold_code=query.hold_code)
+    return found.where(_SLOTS.c.state != State.RETIRED.value, *_conditions(asked))
 
 
 def _conditions(query: SlotQuery) -> Iterator[sa.ColumnElement[bool]]:

@@ -142,7 +142,7 @@ def test_who_reads_for_operators_changes_nothing(
     one = caller.get(ONE)
     assert one.status_code == 200
     assert len(caller.get("/v1/servers").json["servers"]) == 2
-    for act in ("hold", "release", "retire"):
+    for act in ("hold", "release", "erase", "retire"):
         found = caller.ask("POST", f"{ONE}/{act}", {"reason": "x"}, If_Match=one.headers["ETag"])
         assert (found.status_code, code(found)) == (403, "forbidden")
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.transport.signing import PrivateKey
-from quarantine.record import models
+from quarantine.record import models, pages
 from quarantine.record.alarms import AlarmCall, AlarmMark
 from quarantine.record.facts import Initiator, NewCertificate, SlotChanges
 from quarantine.record.pages import CampaignQuery, DriveQuery, SlotOrder, SlotQuery
@@ -201,17 +201,23 @@ class PagesSuite:
             for name in ("model", "serial", "firmware"):
                 assert serials(**{name: word}) == set(), (name, word)
 
-    def test_what_a_campaign_is_about_by_each_filter(self, listed: Store) -> None:
+    def test_what_a_campaign_is_about_by_each_filter(
+        self, listed: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(pages, "PLACES", 2)
+
         def about(**words: Any) -> list[str]:
-            found = listed.campaign_places(CampaignQuery(**words), limit=9)
-            return [f"{place.host}/{place.address}" for place in found]
+            found = listed.campaign_places(CampaignQuery(**words))
+            names = sorted(f"{place.host}/{place.address}" for place in found)
+            first = listed.campaign_page(CampaignQuery(**words), limit=2)
+            assert [str(line.slot) for line in first] == names[:2]
+            return names
 
         assert about() == NAMES
         assert about(host="cmp2", firmware="FW1") == [NAMES[3], NAMES[5]]
         assert about(model="MODEL cmp1", hold_code="by-person") == [NAMES[2]]
         third = listed.certificate_page(limit=9)[2].created_at
         assert about(certified_before=third) == NAMES[4:]
-        assert len(listed.campaign_places(CampaignQuery(), limit=2)) == 2
         for word in STRANGE:
             for name in ("model", "firmware", "host", "hold_code"):
                 assert about(**{name: word}) == [], (name, word)

@@ -105,11 +105,13 @@ def decide(plane: Plane, act: str, *, decision: Decision = decisions.ANYHOW) -> 
         return decisions.retire(plane, SLOT, reason="worn", decision=decision)
     if act == "release":
         return decisions.release(plane, SLOT, reason="settled", decision=decision)
+    if act == "erase":
+        return decisions.erase(plane, SLOT, reason="odd", decision=decision)
     later = act == "hold-at-release"
     return decisions.hold(plane, SLOT, reason="odd", at_next_release=later, decision=decision)
 
 
-@pytest.mark.parametrize("act", ["hold", "hold-at-release", "retire", "release"])
+@pytest.mark.parametrize("act", ["hold", "hold-at-release", "retire", "release", "erase"])
 def test_what_was_looked_at_is_stale(
     place: Place, act: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -122,7 +124,7 @@ def test_what_was_looked_at_is_stale(
     assert quiet(caplog)
 
 
-@pytest.mark.parametrize("act", ["hold", "retire"])
+@pytest.mark.parametrize("act", ["hold", "retire", "erase"])
 def test_nothing_is_taken_from_a_server(
     place: Place, act: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -192,7 +194,7 @@ def test_a_hold_does_not_wait_for_placement(place: Place, monkeypatch: pytest.Mo
     assert not place.site.cloud.on_offer(SLOT)
 
 
-@pytest.mark.parametrize("act", ["hold-at-release", "retire"])
+@pytest.mark.parametrize("act", ["hold-at-release", "retire", "erase"])
 def test_what_presumes_that_nobody_has_it_waits_for_placement(
     place: Place, monkeypatch: pytest.MonkeyPatch, act: str
 ) -> None:
@@ -228,10 +230,90 @@ def test_a_record_that_cannot_learn_of_the_server_is_not_written_over(
     assert place.record.state is State.AVAILABLE
 
 
+# Erased again by one word.
+
+
+def last_events(place: Place) -> list[Event | None]:
+    return [row.event for row in place.store.history(SLOT)]
+
+
+def test_a_drive_on_offer_is_erased_again_and_no_server_gets_it_between(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = len(last_events(place))
+    offered: list[bool] = []
+    really = Store.transition
+
+    def transition(store: Store, record: SlotRecord, event: Event, **words: Any) -> SlotRecord:
+        if event is Event.RELEASED_BY_OPERATOR:
+            offered.append(place.site.cloud.on_offer(SLOT))
+        return really(store, record, event, **words)
+
+    monkeypatch.setattr(Store, "transition", transition)
+    done = decide(place.plane, "erase", decision=Decision(ADA, (slots.version(place.record),)))
+    assert offered == [False]
+    assert not done.unacted
+    assert not place.site.cloud.on_offer(SLOT)
+    rows = place.store.history(SLOT)[before:]
+    by_people = [(row.event, row.reason, row.by) for row in rows if row.by]
+    assert by_people == [
+        (Event.HELD, "odd", ADA),
+        (Event.RELEASED_BY_OPERATOR, "odd", ADA),
+    ]
+    place.site.go_on(60)
+    assert place.record.state in (State.QUARANTINED, State.ERASING)
+    with pytest.raises(IllegalTransitionError, match="it is being erased as it is"):
+        decide(place.plane, "erase")
+    assert quiet(caplog)
+
+
+def test_a_held_drive_is_erased_again_as_by_a_release(place: Place) -> None:
+    decide(place.plane, "hold")
+    decide(place.plane, "erase")
+    assert last_events(place)[-2:] != [Event.HELD, Event.RELEASED_BY_OPERATOR]
+    assert last_events(place).count(Event.HELD) == 1
+    assert Event.RELEASED_BY_OPERATOR in last_events(place)
+
+
+def test_placement_that_is_away_in_the_midst_leaves_a_hold_and_the_same_again_goes_on(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+
+        def refused(slot: Any) -> Any:
+            raise UnavailableError("Placement does not answer")
+
+        patch.setattr(place.site.loop, "look", refused)
+        with pytest.raises(UnavailableError, match=r"it is held by now.*the same again"):
+            decide(place.plane, "erase")
+        assert (place.record.state, place.record.reason) == (State.HELD, "odd")
+    decide(place.plane, "erase")
+    assert Event.RELEASED_BY_OPERATOR in last_events(place)
+    assert not place.site.cloud.on_offer(SLOT)
+
+
+def test_a_retired_drive_is_not_erased_again(place: Place) -> None:
+    decide(place.plane, "retire")
+    with pytest.raises(IllegalTransitionError, match="it is retired"):
+        decide(place.plane, "erase")
+
+
+def test_erased_again_by_each_skin(place: Place) -> None:
+    StoreSource(place.plane).act(SlotAct(str(SLOT), Act.ERASE, "odd"))
+    assert last_events(place).count(Event.RELEASED_BY_OPERATOR) == 1
+    decide(place.plane, "hold")
+    admin = client.Client(application.make(place.plane)).as_user(client.ADMIN)
+    one = f"/v1/slots/{NAME}"
+    tag = admin.get(one).headers["ETag"]
+    done = admin.ask("POST", f"{one}/erase", {"reason": "odd"}, If_Match=tag)
+    assert done.status_code == 200
+    assert last_events(place).count(Event.RELEASED_BY_OPERATOR) == 2
+
+
 # The skins.
 
 
-@pytest.mark.parametrize("act", ["hold", "retire"])
+@pytest.mark.parametrize("act", ["hold", "retire", "erase"])
 def test_by_the_shell(place: Place, act: str) -> None:
     place.claimed()
     with pytest.raises(IllegalTransitionError, match="nothing is taken from a server"):
@@ -244,7 +326,8 @@ def test_by_the_shell(place: Place, act: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("act", "more"), [("hold", {}), ("hold", {"at_next_release": True}), ("retire", {})]
+    ("act", "more"),
+    [("hold", {}), ("hold", {"at_next_release": True}), ("retire", {}), ("erase", {})],
 )
 def test_by_the_api(place: Place, act: str, more: dict[str, Any]) -> None:
     admin = client.Client(application.make(place.plane)).as_user(client.ADMIN)
@@ -261,7 +344,7 @@ def test_by_the_api(place: Place, act: str, more: dict[str, Any]) -> None:
     assert (place.record.next_hold is not None) == bool(more)
 
 
-@pytest.mark.parametrize("act", ["hold", "retire"])
+@pytest.mark.parametrize("act", ["hold", "retire", "erase"])
 def test_by_the_page(place: Place, act: str) -> None:
     person = visitor.Visitor(application.make(place.plane, MOUNT)).as_user(client.ADMIN)
     action = f"{PAGE}/{act}"

@@ -221,7 +221,7 @@ def test_who_asks_for_the_capacity_at_once_has_it_counted_once(
     assert 2 <= len(counts) < 5
 
 
-def test_a_campaign_is_looked_at_in_one_read(sites: list[Site]) -> None:
+def test_a_campaign_reads_each_of_its_slots_once(sites: list[Site]) -> None:
     small, large = (
         site.cost(f"/v1/campaign-previews?firmware={cloud.FIRMWARE}&limit={ROWS}") for site in sites
     )

@@ -106,15 +106,7 @@ def _size(slots: int, top: Path, arguments: argparse.Namespace, unasked: set[str
             store.close()
         else:
             url = migrated_file(top / "record.db")
-        conf = top / "nvme-quarantine.conf"
-        conf.write_text(
-            f"[database]\nurl = {url}\n[api]\nauth_strategy = noauth\n"
-            "allowed_hosts = falconframework.org\n"
-            f"[evidence]\nsigning_key = {top}/controller.pem\n"
-            f"certificates_dir = {top}/certificates\nheads_dir = {top}/heads\n"
-            "[capacity]\nflavors = i1-45:1, i1-90:2, i1-180:4\n"
-            "[run]\nlog_level = WARNING\n"
-        )
+        conf = cloud.configuration(top, url)
         print(f"filling a record of {slots} slots", file=sys.stderr)
         running, certificates = min(arguments.running, slots), arguments.certificates
         names = cloud.fill(url, Plane([conf]), slots, running, certificates)

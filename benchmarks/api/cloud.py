@@ -25,6 +25,7 @@ from quarantine.operations.plane import Plane
 from quarantine.record import models
 from quarantine.record.campaign_facts import CampaignState, CampaignStep
 from quarantine.record.engine import make_engine, writing
+from tests.lab.record import migrated_file
 from tests.unit.quarantine.testimony import IDENTITY, ORDER, POLICY, PROFILE, REPORT
 
 ISSUER = Issuer("Example Cloud", "A. Operator", "Head of storage", "Roubaix", "ops@example.org")
@@ -77,6 +78,27 @@ class Names:
             "/v1/policies/": (POLICY.name,),
             "/v1/campaigns/": CAMPAIGNS,
         }[before]
+
+
+def site(directory: Path, *, slots: int, running: int, certificates: int) -> tuple[Path, Names]:
+    """A migrated record with such a cloud, and the configuration of its API: SQLite, noauth."""
+    url = migrated_file(directory / "record.db")
+    conf = configuration(directory, url)
+    return conf, fill(url, Plane([conf]), slots, running, certificates)
+
+
+def configuration(directory: Path, url: str) -> Path:
+    """Of an API of that record, in a file."""
+    conf = directory / "nvme-quarantine.conf"
+    conf.write_text(
+        f"[database]\nurl = {url}\n[api]\nauth_strategy = noauth\n"
+        "allowed_hosts = falconframework.org\n"
+        f"[evidence]\nsigning_key = {directory}/controller.pem\n"
+        f"certificates_dir = {directory}/certificates\nheads_dir = {directory}/heads\n"
+        "[capacity]\nflavors = i1-45:1, i1-90:2, i1-180:4\n"
+        "[run]\nlog_level = WARNING\n"
+    )
+    return conf
 
 
 def fill(url: str, plane: Plane, slots: int, running: int, certificates: int) -> Names:

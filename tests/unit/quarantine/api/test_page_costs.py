@@ -25,7 +25,6 @@ from quarantine.api.operation import Operation
 from quarantine.api.routes import OPERATIONS
 from quarantine.operations import capacity
 from quarantine.operations.plane import Plane, ServingPlane
-from tests.lab.record import migrated_file
 from tests.unit.quarantine.api.client import Client
 
 SIZES: Final = (400, 1600)
@@ -87,16 +86,7 @@ class Site:
 
     def __init__(self, directory: Path, slots: int) -> None:
         directory.mkdir()
-        url = migrated_file(directory / "record.db")
-        conf = directory / "nvme-quarantine.conf"
-        conf.write_text(
-            f"[database]\nurl = {url}\n[api]\nauth_strategy = noauth\n"
-            "allowed_hosts = falconframework.org\n"
-            f"[evidence]\nsigning_key = {directory}/controller.pem\n"
-            f"certificates_dir = {directory}/certificates\nheads_dir = {directory}/heads\n"
-            "[capacity]\nflavors = i1-45:1, i1-90:2, i1-180:4\n"
-        )
-        self.names = cloud.fill(url, Plane([conf]), slots, 20, slots)
+        conf, _ = cloud.site(directory, slots=slots, running=20, certificates=slots)
         self.client = Client(application.make(ServingPlane([conf])), {"X-Auth-Token": "admin"})
         self.steps = 0
 

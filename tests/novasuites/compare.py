@@ -1,6 +1,6 @@
 """Nova's own tests of PCI devices without our patch and with it, compared test by test.
 
-Usage: tools/nova-env RELEASE -m tests.novasuites.compare [unit|functional]... [--only METHOD]...
+Usage: tools/nova-env RELEASE -m tests.novasuites.compare [unit|functional|long]... [--only METHOD]
 
 Both sides run at once, each in an environment beside Nova's; in one of them the patch is installed
 by its own command. A test that passes on one side and fails on the other, or is there on one side
@@ -57,9 +57,20 @@ SUITES: dict[str, tuple[str, ...]] = {
         "nova.tests.functional.regressions.test_bug_2111440",
         "nova.tests.functional.regressions.test_bug_2140631",
     ),
+    "long": (
+        f"{_SRIOV}.SRIOVServersTest",
+        f"{_SRIOV}.VDPAServersTest",
+        f"{_SRIOV}.RemoteManagedServersTest",
+        f"{_SRIOV}.PCIServersWithSRIOVAffinityPoliciesTest",
+        f"{_SRIOV}.PCIServersWithPortNUMAPoliciesTest",
+        f"{_SRIOV}.TestPackNUMACellsWithPCIDevices",
+        "nova.tests.functional.libvirt.test_vgpu",
+        "nova.tests.functional.libvirt.test_reshape",
+        "nova.tests.functional.libvirt.test_evacuate",
+    ),
 }
-"""What touches the functions that the patch replaces. Left out for their length: the other classes
-of the SR-IOV tests (the network's ports, vDPA, remote-managed ports, packing), vGPU, evacuation."""
+"""What touches the functions that the patch replaces; ``long``: the network's ports, vDPA, ports of
+smart NICs, vGPU, reshapes of Placement and evacuation, whose devices take the same paths."""
 
 DIFFERENT: dict[str, str] = {
     "nova.tests.unit.compute.test_pci_placement_translator.TestTranslator"

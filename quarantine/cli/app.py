@@ -108,6 +108,7 @@ ACTS: Final = frozenset(
         "slot hold",
         "slot reconcile",  # takes the steps that it finds due
         "slot release",
+        "slot erase",
         "slot retire",
     }
 )

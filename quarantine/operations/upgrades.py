@@ -34,6 +34,7 @@ def check(plane: Plane, question: CheckScope) -> tuple[CheckResult, ...]:
             lambda: assembly.compute,
             policies=[assembly.policy.name],
             switched_off=_switched_off(assembly.conf),
+            shared_keys=_shared_keys(assembly.conf),
             now=datetime.now(UTC),
         )
         return tuple(catalogue.judge(facts))
@@ -85,3 +86,11 @@ def _switched_off(conf: ConfigOpts) -> Iterator[str]:
         yield "[compute]ghost_checks is false"
     if not conf.detection.bells:
         yield "[detection]bells is false"
+
+
+def _shared_keys(conf: ConfigOpts) -> Iterator[str]:
+    """What has no key of its own."""
+    if conf.erase.order_key is None:
+        yield "[erase]order_key is not set: the key of certificates signs orders too"
+    if conf.erase.ticket_key is None:
+        yield "[erase]ticket_key is not set: the key of orders signs tickets too"

@@ -125,6 +125,8 @@ class Facts:
     silent_after: float = 900.0
     switched_off: tuple[str, ...] = ()
     """Options of our own by which a defence is not asked for."""
+    shared_keys: tuple[str, ...] = ()
+    """What is signed by a key that signs something else too."""
     record_trouble: str = ""
     placement_trouble: str = ""
 

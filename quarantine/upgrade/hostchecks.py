@@ -29,6 +29,11 @@ def _own(facts: Facts) -> Iterator[Finding]:
         yield Finding("nvme-quarantine.conf", option)
 
 
+def _shared_keys(facts: Facts) -> Iterator[Finding]:
+    for what in facts.shared_keys:
+        yield Finding("nvme-quarantine.conf", what)
+
+
 def _unregistered(facts: Facts) -> Iterator[Finding]:
     known = {host.name for host in facts.hosts}
     for host in sorted({drive.slot.host for drive in enrolled(facts)} - known):
@@ -102,6 +107,17 @@ HOST_CHECKS: Final = (
         "has forgotten may still run.",
         "Leave these options at their defaults once every host has the gate.",
         _own,
+    ),
+    Check(
+        "keys-apart",
+        "orders, tickets and certificates are signed by keys of their own",
+        FindingLevel.WARNING,
+        (),
+        "Who stole the one key can have drives erased, lets a guest start on a drive that was not "
+        "erased, and writes certificates; and a change of it has to reach every host.",
+        "nvme-quarantine key create --output FILE for each, then operators.md, 'Keys of their own "
+        "for orders and tickets': hosts first, the options last.",
+        _shared_keys,
     ),
     Check(
         "host-registered",

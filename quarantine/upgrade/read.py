@@ -73,6 +73,7 @@ def gather(
     *,
     policies: Iterable[str],
     switched_off: Iterable[str] = (),
+    shared_keys: Iterable[str] = (),
     now: datetime,
 ) -> Facts:
     """Everything that can be read; for a source that does not answer, why.
@@ -94,6 +95,7 @@ def gather(
         placement_release=question.placement_release,
         silent_after=question.silent_after,
         switched_off=tuple(switched_off),
+        shared_keys=tuple(shared_keys),
     )
     try:
         facts = _with_record(facts, question, store(), now)

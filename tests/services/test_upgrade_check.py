@@ -162,5 +162,7 @@ def test_the_command(pool: Pool, tmp_path: Path, capsys: pytest.CaptureFixture[s
     checks = {check["check"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
     assert checks["reserved"]["result"] == "failure"
     assert checks["record-readable"]["result"] == "success"
+    apart = [finding["found"] for finding in checks["keys-apart"]["findings"]]
+    assert [text.partition(" ")[0] for text in apart] == ["[erase]order_key", "[erase]ticket_key"]
     # The lab's cloud has no Nova: its release stays unknown.
     assert checks["nova-release"]["findings"][0]["unknown"]

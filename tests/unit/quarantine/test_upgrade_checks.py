@@ -363,6 +363,12 @@ CASES: list[tuple[str, str, Break, str]] = [
         lambda cloud: cloud.facts(switched_off=("[gate]required",)),
         "required",
     ),
+    (
+        "one key",
+        "keys-apart",
+        lambda cloud: cloud.facts(shared_keys=("[erase]order_key is not set",)),
+        "order_key",
+    ),
     ("unknown", "host-registered", lambda cloud: cloud.facts(hosts=()), HOST),
     ("long", "host-silent", lambda cloud: cloud.facts(silent={HOST: 901.0}), "901 s"),
     ("never", "host-silent", lambda cloud: cloud.facts(silent={HOST: float("inf")}), "never"),

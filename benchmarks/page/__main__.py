@@ -108,7 +108,8 @@ def pictures(conf: Path, directory: Path) -> None:
     from tests.api.browser import chromium, look, serving
 
     with Plane([conf]).parts() as parts:
-        parts.store.note_pass("sweep", 3600.0)
+        for name in ("sweep", "placement", "broker"):
+            parts.store.note_pass(name, 3600.0)
     by = Initiator("ada", "storage", "")
     query = CampaignQuery(model="Micron_7450_MTFDKCC3T8TFR")
     why = "firmware E2MU200 was found lying"

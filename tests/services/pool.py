@@ -6,6 +6,7 @@ Each pool has a resource class and hosts of its own, so that many can share one 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 import sqlite3
 from dataclasses import dataclass, field, replace
@@ -186,7 +187,8 @@ class Pool:
         """What the inbox does with a good report, and with the receipt of the ticket."""
         last = self.store.last_certificate()
         token = f"certificate-{self.slot}-{self.record.generation}"
-        certificate = NewCertificate(token, token, last.digest if last else "")
+        digest = hashlib.sha256(token.encode()).hexdigest()
+        certificate = NewCertificate(token, digest, last.digest if last else "")
         issued = SlotChanges(ticket_token=f"ticket-{token}", ticket_incarnation=LIFE)
         record = self.store.transition(
             self.record, Event.CERTIFIED, certificate=certificate, changes=issued

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -277,8 +277,11 @@ def _hosts(count: int) -> Iterator[dict[str, Any]]:
     )
     name = "compute-00000.cloud.example"
     hello = codec.canonical(Hello(name, "incarnation-00001", 1, "1.0", drives, ())).decode()
+    # The module may have been loaded long ago, and all would be silent.
+    late = datetime.now(UTC) - large.NOW
     for row in large.hosts(count):
-        yield row | {"jwk": jwk, "hello": hello.replace(name, row["name"])}
+        heard = row["heard_at"] + late
+        yield row | {"jwk": jwk, "hello": hello.replace(name, row["name"]), "heard_at": heard}
 
 
 def _life(slot: int) -> Iterator[dict[str, Any]]:

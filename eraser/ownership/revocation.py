@@ -210,6 +210,7 @@ def revoke(
     place: str = "",
     here: Mapping[str, str] | None = None,
     again: bool = False,
+    by_hand: bool = False,
 ) -> Revocation | StillOwned:
     """Takes the slot from its owner, and the drive from its own, before the drive is erased.
 
@@ -221,7 +222,8 @@ def revoke(
     slots whose owners were adopted unread. ``again``: this very case took this very drive before.
     It was not that of an owner whom nobody had read by then; and one who got it since, by the gate,
     has it in the book. Not by a book that is younger than that, or that doubts it: then a guest may
-    have been adopted with it.
+    have been adopted with it. One ``by_hand`` may be of another drive than the slot's open case
+    took: it ends no doubt.
     """
     without: dict[str, SlotEntry] = {}
     held = (address, book.entry(address).owner)
@@ -252,8 +254,12 @@ def revoke(
     if kept is not None and kept.ticket.identity != identity:
         # Nobody knows any more where that drive is: its paper proves nothing of any other.
         void = dataclasses.replace(kept, state=TicketState.VOID, reason="another drive is erased")
-        entry = dataclasses.replace(entry, ticket=void)
-    entry = dataclasses.replace(entry, allowance=None, away=away, place=place, doubted=False)
+        entry = dataclasses.replace(entry, ticket=None if mine.doubted else void)
+    if mine.doubted and entry.last_identity not in (None, identity):
+        # As its paper, if it was doubted: the doubt ends here, and would be forgotten with it.
+        entry = dataclasses.replace(entry, last_owner=None, last_identity=None)
+    doubted = mine.doubted and by_hand
+    entry = dataclasses.replace(entry, allowance=None, away=away, place=place, doubted=doubted)
     if entry != book.entry(address):
         book = book.with_entry(entry)
     return Revocation(book, _last_owner(book, identity))

@@ -89,6 +89,7 @@ def revoke(
                     if entry.owner is not None and entry.owner.identity is None
                 },
                 again=again,
+                by_hand=by_hand,
             )
             if isinstance(found, revocation.StillOwned):
                 owner = found.owner

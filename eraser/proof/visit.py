@@ -172,7 +172,7 @@ class Visitor:
         canaries = array("Q", [n for n in places if n < whole])
         for name, act in _WRITES:
             count = self.counts.setdefault(name, _Count())
-            for block in self._sample(canaries):
+            for block in self._sample(canaries, len(canaries) // _SHARE.get(name, 1)):
                 if not act(self, block):
                     count.refused += 1
                     continue
@@ -209,10 +209,12 @@ class Visitor:
         if why not in self.undone:
             self.undone.append(why)
 
-    def _sample(self, pool: Sequence[int]) -> list[int]:
-        """Places of a pool, the first and the last of the namespace among them."""
+    def _sample(self, pool: Sequence[int], most: int | None = None) -> list[int]:
+        """Places of a pool, the first and the last of the namespace among them; ``most`` of it
+        beside these."""
         ends = [block for block in (0, self.device.size // BLOCK - 1) if block in pool]
-        return [*ends, *self.rng.sample(pool, min(self.places, len(pool)))]
+        count = min(self.places, len(pool) if most is None else most)
+        return [*ends, *self.rng.sample(pool, count)]
 
     def _look(self, count: _Count, block: int, found: bytes | None) -> None:
         if found is None:
@@ -428,9 +430,13 @@ _WAYS: tuple[tuple[str, Callable[[Visitor, int], _Found]], ...] = (
 
 _WRITES: tuple[tuple[str, Callable[[Visitor, int], bool]], ...] = (
     ("writes of single blocks", lambda v, block: v._write_one(block)),
-    ("writes of 4 KiB", lambda v, block: v._write_whole(block)),
     ("writes with FUA", lambda v, block: v._write_one(block, FUA)),
     ("Write Zeroes", lambda v, block: v._range(WRITE_ZEROES, block)),
     ("Flush", lambda v, block: v._range(FLUSH, block)),
     ("Deallocate", lambda v, block: v._range(DATASET_MANAGEMENT, block)),
+    ("writes of 4 KiB", lambda v, block: v._write_whole(block)),
 )
+
+_SHARE = {"Write Zeroes": 4, "Deallocate": 4, "writes of 4 KiB": 8}
+"""Of so many canaries one at most. These acts leave nothing of a block that could tell what the
+acts after them wake up: who asks for more places than there are canaries is to see no less."""

@@ -85,7 +85,8 @@ Related: [placement]request_timeout.
         help="""
 Seconds without a word from a host, after which an operator is alarmed once about it, where it has
 open cases or drives on offer; 'slot list' and 'slot show' say it too. Hosts speak about once a
-minute ([worker]hello_interval there), so this is some missed hellos. Nothing else follows. Very
+minute ([worker]hello_interval there), so this is some missed hellos. What such a host
+said of its devices counts no more (a device of a class that nobody enrolled is reserved then). Very
 many silent hosts at once are one alarm: the broker, or the control plane's worker.
 
 When to raise it: where hello_interval was raised, or hosts take longer to reboot. When to lower it:

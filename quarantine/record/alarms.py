@@ -26,6 +26,7 @@ the thousand hides nothing else."""
 
 TEXT_LENGTH: Final = 4000
 
+HOST_LENGTH: Final = 253
 _IS_HOST: Final = "host "
 """How a subject begins that is a host."""
 
@@ -125,7 +126,7 @@ class AlarmRepository(Repository):
         query, of_code = sa.select(key).order_by(*order), _ALARMS.c.code
         is_of_few = host is not None or slot is not None
         if host is not None:
-            query = query.where(_of(storable(host, 253)))
+            query = query.where(_of(storable(host, HOST_LENGTH)))
         if slot is not None:
             query = query.where(_ALARMS.c.subject == storable(str(slot), SUBJECT_LENGTH))
         if since is not None:
@@ -168,7 +169,7 @@ def _of(host: str) -> sa.ColumnElement[bool]:
 def _host(subject: str) -> str | None:
     """The host that a subject is, or is on; None for a part of the service."""
     if subject.startswith(_IS_HOST):
-        return subject.removeprefix(_IS_HOST)
+        return storable(subject.removeprefix(_IS_HOST), HOST_LENGTH)
     try:
         return Slot.parse(subject).host
     except ValueError:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Final
 
 from quarantine.doors import Monotonic
+from quarantine.rules.absence import too_many
+
+DAY: Final = 86400.0
+"""Seconds after which a host is silent, whoever else is heard: no outage goes on for longer unseen,
+and a cloud of one host has nobody else."""
 
 
 class Silence:
@@ -13,8 +19,8 @@ class Silence:
 
     While the broker is away, or our own worker, or while we were stopped, nobody is heard and
     nobody falls silent: not as that begins, not as it ends and the hosts speak again one by one.
-    A cloud of which no host at all is heard is believed therefore. On the monotonic clock: what
-    is compared of the record's times is only whether they changed.
+    Nor do many at once, of whom a network was cut off. Both are believed for a day. On the
+    monotonic clock: what is compared of the record's times is only whether they changed.
     """
 
     def __init__(self, after: float, monotonic: Monotonic) -> None:
@@ -23,8 +29,8 @@ class Silence:
         self._now = monotonic
         self._heard: dict[str, datetime] = {}
         self._lived = 0.0
-        self._since: dict[str, float] = {}
-        """Of each host, the time lived when it was heard last."""
+        self._since: dict[str, tuple[float, float]] = {}
+        """Of each host, the time lived when it was heard last, and the clock's."""
         self._word = monotonic()
         """When anybody was heard last."""
 
@@ -33,12 +39,13 @@ class Silence:
         now = self._now()
         spoke = {name for name, at in heard.items() if self._heard.get(name) != at}
         if spoke:
-            gap = now - self._word
-            # Of a longer one nobody knows whether anybody could be heard.
-            self._lived += gap if gap <= self._after / 2 else 0.0
+            # Of a longer gap nobody knows in how much of it somebody could be heard. Passes may be
+            # as far apart, and so may the words of the only other host.
+            self._lived += min(now - self._word, self._after / 2)
             self._word = now
         self._heard = dict(heard)
-        self._since = {name: self._lived if name in spoke else self._since[name] for name in heard}
-        return frozenset(
-            name for name, since in self._since.items() if self._lived - since > self._after
-        )
+        here = self._lived, now
+        self._since = {name: here if name in spoke else self._since[name] for name in heard}
+        gone = {name for name, (_, at) in self._since.items() if now - at > DAY}
+        late = {name for name, (at, _) in self._since.items() if self._lived - at > self._after}
+        return frozenset(gone if too_many(len(late - gone), len(heard)) else gone | late)

@@ -17,7 +17,7 @@ from eraser.gate.adopting import adopt_all, allow, forget
 from eraser.gate.adoption import Adopted
 from eraser.gate.rules import AdmittedBy
 from eraser.host.sysfs import PciFunction
-from eraser.ownership import audit
+from eraser.ownership import audit, revoke
 from eraser.ownership import store as books
 from eraser.ownership.facts import DriveSeen
 from eraser.ownership.model import Allowance, Owner, PciIds, SlotEntry
@@ -35,6 +35,7 @@ from tests.unit.ownership.parts import (
     AT,
     DRIVE,
     KEPT,
+    LATER,
     MINE,
     OTHER_ADDRESS,
     OWNER,
@@ -456,3 +457,71 @@ def test_owner_of_the_world_is_the_parts(world: World) -> None:
     world.know(SlotEntry(ADDRESS, owner=dataclasses.replace(OWNER, let_in=None)))
     world.slot(ADDRESS, SEEN)
     assert world.check(domain(ADDRESS)).admissions
+
+
+# A drive that a boot moved to another slot, where a guest that nobody asked about resumed with it.
+
+
+def resumed_elsewhere(world: World, entry: SlotEntry) -> None:
+    """The book knew DRIVE at ADDRESS; now ANOTHER is there, and a guest runs with DRIVE."""
+    world.fake.put("/proc/sys/kernel/random/boot_id", "boot-2")
+    world.slot(OTHER_ADDRESS, DriveSeen("vfio-pci"))
+    of_kind(world, OTHER_ADDRESS, DRIVE)
+    world.slot(ADDRESS, dataclasses.replace(SEEN, identity=ANOTHER))
+    of_kind(world, ADDRESS, ANOTHER)
+    world.know(dataclasses.replace(entry, place="boot-1/7"), adopted_at="")
+    define(world, "g", domain(OTHER_ADDRESS))
+    define(world, "g", domain(OTHER_ADDRESS), running=True)
+    adopt(world)
+    assert world.book.entry(ADDRESS).doubted
+
+
+def lost_power(world: World) -> None:
+    """The guest is off, and nobody noted its rest; its drive is where it was, and can be read."""
+    world.fake.put("/proc/sys/kernel/random/boot_id", "boot-3")
+    world.fake.path("/run/libvirt/qemu/g.xml").unlink()
+    world.slot(OTHER_ADDRESS, SEEN)
+
+
+LAST = LastOwner(THEIRS, "A", AT, LATER)
+
+
+@pytest.mark.parametrize("is_erased", [False, True])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        SlotEntry(ADDRESS, ticket=kept(state=TicketState.USED)),
+        SlotEntry(ADDRESS, ticket=KEPT),
+        SlotEntry(ADDRESS, ticket=KEPT, last_owner=LAST, last_identity=DRIVE),
+    ],
+)
+def test_a_doubted_paper_of_a_drive_that_left_proves_nothing_after_the_next_erase(
+    world: World, entry: SlotEntry, is_erased: bool
+) -> None:
+    """The erase ends the doubt: what was doubted goes with it, or it would be believed again, and
+    ``forget`` would give the guest's drive to an erase."""
+    resumed_elsewhere(world, entry)
+    if is_erased:
+        revoke.revoke(world.state, world.host, ADDRESS, ANOTHER)
+        assert not world.book.entry(ADDRESS).doubted
+    lost_power(world)
+    with pytest.raises(BadInputError, match="of its kind"):
+        forget(world.state, world.host, OTHER_ADDRESS, "an order waits", "op")
+    with pytest.raises(InUseError):
+        revoke.revoke(world.state, world.host, OTHER_ADDRESS, DRIVE)
+    if is_erased:
+        assert world.check(domain(OTHER_ADDRESS)), "its guest starts on it"
+
+
+def test_an_erase_by_hand_of_another_drive_lets_no_older_case_go_on(world: World) -> None:
+    """The slot's case took DRIVE; a guest got that elsewhere, and a boot brings it back."""
+    world.fake.put("/proc/sys/kernel/random/boot_id", "boot-1")
+    world.slot(ADDRESS)
+    of_kind(world, ADDRESS, DRIVE)
+    world.know()
+    revoke.revoke(world.state, world.host, ADDRESS, DRIVE)
+    resumed_elsewhere(world, world.book.entry(ADDRESS))
+    revoke.revoke(world.state, world.host, ADDRESS, ANOTHER, by_hand=True)
+    lost_power(world)
+    with pytest.raises(InUseError, match="adopted"):
+        revoke.revoke(world.state, world.host, ADDRESS, DRIVE, again=True)

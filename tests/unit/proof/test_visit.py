@@ -106,6 +106,16 @@ def test_what_shows_to_the_next_tenant_alone_holds_the_drive(
     assert any(act.canaries for visit in found.report.visits for act in visit.acts)
 
 
+@pytest.mark.parametrize("command", ["fua", "flush", "write-zeroes", "deallocate"])
+def test_acts_leave_witnesses_for_the_acts_after_them(tmp_path: Path, command: str) -> None:
+    """Whoever has more places visited than there are canaries sees no less: a liar that shows
+    what lay beside a write, once another command was seen, is met as with fewer."""
+    trigger = Trigger("and", parts=(Trigger("wrote", "here"), Trigger("command", command)))
+    many = Policy(verification=Verification(residual=0.05, canaries=100, visit=256))
+    found = attempt(liar(trigger, (Method.SANITIZE_BLOCK,)), tmp_path, many, size=32 << 20)
+    assert found.outcome is Outcome.HELD
+
+
 @pytest.mark.parametrize("trigger", [TO_READS[4], TO_OTHERS[0]], ids=lambda one: one.sentence)
 def test_without_a_visit_it_would_be_released(tmp_path: Path, trigger: Trigger) -> None:
     found = tried(liar(trigger), tmp_path, UNSEEN)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quarantine.service.silence import Silence
+from quarantine.service.silence import DAY, Silence
 
 AFTER = 420.0
 HELLO = 60.0
@@ -27,7 +27,12 @@ class Cloud:
         self.pace = rng.uniform(0.5, 2) * PASS
 
     def run(
-        self, seconds: float, *, dead: frozenset[str] = frozenset(), deaf: bool = False
+        self,
+        seconds: float,
+        *,
+        dead: frozenset[str] = frozenset(),
+        deaf: bool = False,
+        hello: float = HELLO,
     ) -> set[str]:
         """Who was called silent at any pass."""
         found = set[str]()
@@ -35,7 +40,7 @@ class Cloud:
         while self.now < end:
             before, self.now = self.now, self.now + self.pace
             for name, offset in self.offset.items():
-                spoke = (self.now - offset) // HELLO > (before - offset) // HELLO
+                spoke = (self.now - offset) // hello > (before - offset) // hello
                 if name not in self.heard or (spoke and name not in dead and not deaf):
                     self.heard[name] = self.wall + timedelta(seconds=self.now)
             found |= self.silence.of(self.heard)
@@ -52,7 +57,7 @@ def test_no_outage_makes_anybody_silent_and_who_is_dead_is_so_in_time(
     outage = random.Random(seed).choice([60, 200, 300, 430, 1000, 7200])
     assert not cloud.run(outage, deaf=True)
     assert not cloud.run(1800)
-    dead = frozenset(f"cmp{n}" for n in range(max(1, hosts // 3)))
+    dead = frozenset(f"cmp{n}" for n in range(max(1, min(hosts // 10, 3))))
     assert not cloud.run(AFTER - HELLO - 3 * cloud.pace, dead=dead)
     cloud.run(2 * HELLO + 6 * cloud.pace, dead=dead)
     for _ in range(2):  # also after another outage
@@ -79,3 +84,48 @@ def test_who_was_never_heard_is_silent_and_who_was_removed_is_forgotten() -> Non
     assert cloud.run(60, dead=frozenset({"cmp0"})) == {"cmp0"}
     del cloud.heard["cmp0"], cloud.offset["cmp0"]
     assert not cloud.run(60)
+
+
+@pytest.mark.parametrize("cut", [8, 10, 19])
+def test_many_that_are_cut_off_at_once_are_believed_for_a_day(cut: int) -> None:
+    """A rack's uplink: each honest device there would be reserved, and nobody gives it back."""
+    cloud = Cloud(20, 3)
+    cloud.pace = 60.0
+    assert not cloud.run(1800)
+    off = frozenset(f"cmp{n}" for n in range(cut))
+    assert not cloud.run(DAY - 3600, dead=off)
+    assert not cloud.run(1800)
+    cloud.run(DAY + 600, dead=off)
+    assert cloud.run(600, dead=off) == off
+    # One more beside them is not the network.
+    one = off | {"cmp19"} if cut < 19 else off
+    cloud.run(AFTER + 3 * HELLO, dead=one)
+    assert cloud.run(120, dead=one) == one
+
+
+def test_a_host_that_is_alone_is_silent_after_a_day() -> None:
+    cloud = Cloud(1, 1)
+    cloud.pace = 60.0
+    assert not cloud.run(1800)
+    assert not cloud.run(DAY - 300, deaf=True)
+    assert cloud.run(600, deaf=True) == {"cmp0"}
+    cloud.run(2 * HELLO)
+    assert not cloud.run(600)
+
+
+@pytest.mark.parametrize("pace", [10.0, 200.0, 300.0, 3600.0])
+def test_passes_may_be_far_apart(pace: float) -> None:
+    """``[detection]safety_interval`` may be an hour, and a pass may take minutes."""
+    cloud = Cloud(50, 2)
+    cloud.pace = pace
+    assert not cloud.run(6 * pace)
+    cloud.run(4 * max(pace, AFTER), dead=frozenset({"cmp7"}))
+    assert cloud.run(pace, dead=frozenset({"cmp7"})) == {"cmp7"}
+
+
+def test_two_hosts_that_seldom_speak() -> None:
+    """``[worker]hello_interval`` of 240 s."""
+    cloud = Cloud(2, 4)
+    cloud.run(1800, hello=240.0)
+    cloud.run(3600, hello=240.0, dead=frozenset({"cmp1"}))
+    assert cloud.run(300, hello=240.0, dead=frozenset({"cmp1"})) == {"cmp1"}

@@ -171,8 +171,12 @@ class Visitor:
         places = (*self.canaries.positions, *self.canaries.deallocated)
         canaries = array("Q", [n for n in places if n < whole])
         for name, act in _WRITES:
+            most = len(canaries) // _SHARE.get(name, 1)
+            if not most:
+                self._say(f"{name}: {len(canaries)} canaries are too few to write over one")
+                continue
             count = self.counts.setdefault(name, _Count())
-            for block in self._sample(canaries, len(canaries) // _SHARE.get(name, 1)):
+            for block in self._sample(canaries, most):
                 if not act(self, block):
                     count.refused += 1
                     continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -60,8 +60,8 @@ class Served:
         self._tenants: list[_Tenant] = []
         self._next = 0.0
 
-    def run(self, ended: Callable[[], bool] = lambda: False) -> None:
-        """Until Ctrl-C, or until ``ended`` says so. Raises ``LabError`` where a part gives up."""
+    def run(self) -> None:
+        """Until Ctrl-C. Raises ``LabError`` where a part gives up."""
         metrics = f"127.0.0.1:{free_port()}"
         with contextlib.ExitStack() as stack:
             self.board.say("the rack: QEMU, guest image, saved state", title=True)
@@ -98,7 +98,7 @@ class Served:
                 self.board.say(f"  {what:16} {address}")
             self.board.say("  Ctrl-C ends everything")
             compute = self._set_up(rack, site, drives, names)
-            self._play(rack, site, compute, drives, ended)
+            self._play(rack, site, compute, drives)
 
     def _set_up(
         self, rack: Rack, site: Site, drives: Sequence[RackDrive], names: Sequence[str]
@@ -122,9 +122,8 @@ class Served:
         site: Site,
         compute: ComputeGuest,
         drives: Sequence[RackDrive],
-        ended: Callable[[], bool],
     ) -> None:
-        while not ended():
+        while True:
             if site.control_died():
                 self.board.say(f"the control plane ended: {site.log_tail()}", title=True)
                 return

@@ -116,6 +116,16 @@ def test_acts_leave_witnesses_for_the_acts_after_them(tmp_path: Path, command: s
     assert found.outcome is Outcome.HELD
 
 
+def test_an_act_that_would_take_the_last_witnesses_is_said_not_to_be_done(tmp_path: Path) -> None:
+    few = Policy(verification=Verification(residual=0.05, canaries=5, visit=8))
+    found = attempt(Description("honest", Abilities(methods=TWO)), tmp_path, few)
+    assert found.outcome is Outcome.RELEASED
+    visit = between(found)
+    assert all(act.blocks for act in visit.acts if not act.refused), visit.acts
+    assert any("too few to write over one" in why for why in visit.not_done)
+    assert "writes of 4 KiB" not in {act.act for act in visit.acts}
+
+
 @pytest.mark.parametrize("trigger", [TO_READS[4], TO_OTHERS[0]], ids=lambda one: one.sentence)
 def test_without_a_visit_it_would_be_released(tmp_path: Path, trigger: Trigger) -> None:
     found = tried(liar(trigger), tmp_path, UNSEEN)

@@ -13,6 +13,7 @@ from quarantine.api import (
     certificates,
     drives,
     enrolment,
+    history,
     hosts,
     maintenances,
     policies,
@@ -26,6 +27,7 @@ from quarantine.api.operation import Operation
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *root.OPERATIONS,
     *slots.OPERATIONS,
+    *history.OPERATIONS,
     *capacity.OPERATIONS,
     *hosts.OPERATIONS,
     *drives.OPERATIONS,

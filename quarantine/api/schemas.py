@@ -227,20 +227,20 @@ CASE: Final = record(
     "How far its case is. It changes all the time and has no ETag.",
 )
 
-LINE: Final = record(
-    {
-        "revision": COUNT,
-        "at": MOMENT,
-        "event": maybe(TEXT),
-        "source": maybe(TEXT),
-        "target": TEXT,
-        "generation": COUNT,
-        "reason": TEXT,
-        "hold_code": maybe(TEXT),
-        "by": maybe(record({"user": TEXT, "project": TEXT, "request_id": TEXT})),
-        "detail": {"type": "object"},
-    }
-)
+_LINE: Final = {
+    "revision": COUNT,
+    "at": MOMENT,
+    "event": maybe(TEXT),
+    "source": maybe(TEXT),
+    "target": TEXT,
+    "generation": COUNT,
+    "reason": TEXT,
+    "hold_code": maybe(TEXT),
+    "by": maybe(record({"user": TEXT, "project": TEXT, "request_id": TEXT})),
+    "detail": {"type": "object"},
+}
+LINE: Final = record(_LINE)
+LINE_OF_A_SLOT: Final = record({"slot": TEXT, **_LINE})
 
 DECIDED: Final = record(
     {

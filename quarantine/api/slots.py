@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from eraser.protocol import codec
 from eraser.protocol.identity import Slot
 from quarantine.api import policies, schemas
 from quarantine.api.faults import Fault
+from quarantine.api.history import entry
 from quarantine.api.hosts import drive
 from quarantine.api.operation import (
     Ask,
@@ -22,7 +22,6 @@ from quarantine.operations import decisions, maintenance, slots
 from quarantine.operations.decisions import Decision, SlotDecision
 from quarantine.operations.maintenance import Maintenances
 from quarantine.operations.slots import (
-    HistoryRow,
     SlotLine,
     SlotOrder,
     SlotQuery,
@@ -126,7 +125,7 @@ def history(ask: Ask) -> Reply:
     """A page of its life."""
     marker = ask.query.get("marker", 0)
     lines, more = slots.history_page(ask.plane, _slot(ask), limit=ask.limit, after=marker)
-    said: dict[str, Any] = {"history": [_line_of_history(one) for one in lines]}
+    said: dict[str, Any] = {"history": [entry(one) for one in lines]}
     if more is not None:
         said["history_links"] = [{"rel": "next", "href": ask.link({"marker": more})}]
     return Reply(said)
@@ -226,26 +225,6 @@ def document(view: SlotView) -> dict[str, Any]:
         "created_at": moment(view.created_at),
         "next_hold": view.next_hold or None,
         "maintenance": view.maintenance,
-    }
-
-
-def _line_of_history(row: HistoryRow) -> dict[str, Any]:
-    by = row.by and {
-        "user": row.by.user,
-        "project": row.by.project,
-        "request_id": row.by.request,
-    }
-    return {
-        "revision": row.revision,
-        "at": moment(row.at),
-        "event": row.event.value if row.event else None,
-        "source": row.source.value if row.source else None,
-        "target": row.target.value,
-        "generation": row.generation,
-        "reason": row.reason,
-        "hold_code": row.hold_code,
-        "by": by,
-        "detail": codec.plain(dict(row.detail)),
     }
 
 

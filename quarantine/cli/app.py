@@ -73,6 +73,7 @@ COMMANDS: Final = {
     "ledger verify": "ledger:LedgerVerify",
     "ledger export": "ledger:LedgerExport",
     "ledger head": "ledger:LedgerHead",
+    "history list": "history:HistoryList",
     "alarm list": "alarms:AlarmList",
     "refusal list": "refusals:RefusalList",
     "upgrade check": "upgrades:UpgradeCheck",

@@ -193,11 +193,15 @@ class Lister(_Formatted[ListFormatter], lister.Lister):
         return super().produce_output(parsed_args, column_names, rows)
 
     def listed(
-        self, parsed_args: argparse.Namespace, ask: Callable[[int | None], Columns]
+        self,
+        parsed_args: argparse.Namespace,
+        ask: Callable[[int | None], Columns],
+        *,
+        bounded: bool = False,
     ) -> Columns:
         """As much of a list as :func:`list_arguments` asks for. That there is more is said where
-        nobody chose how much."""
-        if parsed_args.limit is not None or parsed_args.all or not self.remote:
+        nobody chose how much. ``bounded``: a list that is begun wherever it is asked for."""
+        if parsed_args.limit is not None or parsed_args.all or not (self.remote or bounded):
             return ask(parsed_args.limit)
         names, rows = ask(REMOTE_LIMIT + 1)
         return names, _begun(rows)
@@ -311,14 +315,15 @@ def _begun(rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
         yield row
 
 
-def list_arguments(parser: argparse.ArgumentParser) -> None:
-    """How much of a list."""
+def list_arguments(parser: argparse.ArgumentParser, *, bounded: bool = False) -> None:
+    """How much of a list. ``bounded``: one that nobody gets whole who did not say so."""
+    default = REMOTE_LIMIT if bounded else f"all, in the openstack program {REMOTE_LIMIT}"
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "--limit",
         type=_count,
         metavar="N",
-        help=f"at most so many; default: all, in the openstack program {REMOTE_LIMIT}",
+        help=f"at most so many; default: {default}",
     )
     group.add_argument("--all", action="store_true", help="all, however many they are")
 

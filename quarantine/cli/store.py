@@ -9,7 +9,7 @@ from eraser.protocol import codec
 from eraser.protocol.identity import Slot
 from quarantine import users
 from quarantine.cli.base import members_of, rows_of, slot
-from quarantine.cli.chunks import chunked
+from quarantine.cli.chunks import CHUNK, chunked
 from quarantine.cli.source import (
     Act,
     Acted,
@@ -30,6 +30,7 @@ from quarantine.operations import (
     certificates,
     decisions,
     drives,
+    history,
     hosts,
     refusals,
     slots,
@@ -39,6 +40,7 @@ from quarantine.operations.capacity import Capacity
 from quarantine.operations.certificates import StoredCertificate
 from quarantine.operations.decisions import Decision
 from quarantine.operations.drives import DriveLine, DriveQuery
+from quarantine.operations.history import Event
 from quarantine.operations.hosts import HostView
 from quarantine.operations.keys import TrustedKeys
 from quarantine.operations.plane import Plane
@@ -67,6 +69,20 @@ class StoreSource:
     def history(self, name: str, *, limit: int | None) -> Columns:
         """All of it, oldest first."""
         return _first(HistoryRow, slots.history(self._plane, slot(name)), limit)
+
+    def fleet_history(self, *, host: str | None, event: str | None, limit: int | None) -> Columns:
+        """The last first."""
+        wanted, found = None if event is None else Event(event), list[HistoryRow]()
+        more: int | None = None
+        while limit is None or len(found) < limit:
+            most = CHUNK if limit is None else min(CHUNK, limit - len(found))
+            lines, more = history.page(
+                self._plane, limit=most, before=more, host=host, event=wanted
+            )
+            found += lines
+            if more is None:
+                break
+        return rows_of(HistoryRow, found)
 
     def act(self, decision: SlotAct) -> Acted:
         """Writes it down, with whose shell it is, and acts on it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
+from quarantine.record.states import Event as Event
 from quarantine.record.states import State as State
 from quarantine.rules.alarmbook import Severity as Severity
 

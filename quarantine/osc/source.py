@@ -45,6 +45,7 @@ _HISTORY: Final = (
     *("at", "event", "source", "target", "generation", "revision", "reason", "detail"),
     *("hold_code", "by"),
 )
+_FLEET_HISTORY: Final = ("slot", *_HISTORY)
 _HOST_LINE: Final = ("host", "incarnation", "key", "registered_at", "heard_at", "lacks")
 _HOST: Final = (
     *("host", "incarnation", "key", "registered_at", "heard_at"),
@@ -132,6 +133,13 @@ class ApiSource:
         """Oldest first."""
         lines = self._api.each("slots", documents.provider(name), "history", limit=limit)
         return documents.rows_of(_HISTORY, _history, lines)
+
+    def fleet_history(self, *, host: str | None, event: str | None, limit: int | None) -> Columns:
+        """The last first."""
+        asked = (("host", host), ("event", event))
+        words = [(name, word) for name, word in asked if word is not None]
+        lines = self._api.each("history", words=words, limit=limit)
+        return documents.rows_of(_FLEET_HISTORY, _line_of_fleet, lines)
 
     def act(self, decision: SlotAct) -> Acted:
         """Looks, says at what, and decides about just that."""
@@ -396,6 +404,10 @@ def _history(one: Document) -> Document:
         "request": one["by"]["request_id"],
     }
     return {**one, "at": documents.moment(one["at"]), "by": by}
+
+
+def _line_of_fleet(one: Document) -> Document:
+    return {**_history(one), "slot": documents.placed(one["slot"])}
 
 
 def _host(one: Document) -> Document:

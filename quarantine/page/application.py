@@ -193,6 +193,7 @@ def _common(visit: Visit) -> dict[str, Any]:
         ("Fleet", "/fleet", "capacity:get"),
         ("Hosts", "/hosts", "hosts:list"),
         ("Alarms", "/alarms", "alarms:list"),
+        ("History", "/history", "history:list"),
         ("Campaigns", "/campaigns", "campaigns:list"),
         ("Maintenance", "/maintenances", "maintenances:list"),
         ("Certificates", "/certificates", "certificates:list"),

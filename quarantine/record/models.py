@@ -138,6 +138,7 @@ history = sa.Table(
     sa.Column("by_request", sa.String(INITIATOR)),
     # One write to a slot, at most one line: a doubled line is a bug that must not be stored.
     sa.UniqueConstraint("slot_id", "revision"),
+    sa.Index(None, "event", "seq"),
     sqlite_autoincrement=True,
 )
 

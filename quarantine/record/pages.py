@@ -17,10 +17,9 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 
 from eraser.protocol.identity import Slot
-from quarantine.record import models, rows
+from quarantine.record import models
 from quarantine.record.base import Repository
 from quarantine.record.damaged import UNREADABLE, of_the_row
-from quarantine.record.facts import HistoryRow
 from quarantine.record.lines import lines_of, named
 from quarantine.record.paging import asked_of_each, in_one_of
 from quarantine.record.states import State
@@ -29,7 +28,6 @@ from quarantine.record.texts import NAME_LENGTH, storable
 LOG = logging.getLogger(__name__)
 
 _SLOTS = models.slots
-_HISTORY = models.history
 _CERTIFICATES = models.certificates
 
 CHUNK: Final = 500
@@ -292,37 +290,6 @@ class PageRepository(Repository):
             # Those behind the last name are read once more with the next ones.
             nameless |= {line.id for line in page} - {line.id for line in named}
             after = named[-1].host, named[-1].address
-
-    def history_page(
-        self, slot: Slot, *, limit: int, after: int = 0
-    ) -> tuple[list[HistoryRow], int | None]:
-        """Lines of a slot's life behind the revision ``after``, oldest first, and the revision that
-        the next page is behind: lines that cannot be read are left out, and are no end."""
-        query = (
-            sa.select(_HISTORY, _SLOTS.c.host, _SLOTS.c.address)
-            .join(_SLOTS, _SLOTS.c.id == _HISTORY.c.slot_id)
-            .where(_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address)
-            .where(_HISTORY.c.revision > after)
-            .order_by(_HISTORY.c.revision)
-            .limit(limit)
-        )
-        with self._reading() as db:
-            found = db.execute(query).mappings().all()
-        more = found[-1]["revision"] if len(found) == limit else None
-        return rows.history_rows(found), more
-
-    def newest_history(self, slot: Slot, limit: int) -> list[HistoryRow]:
-        """The last lines of a slot's life, oldest first: what somebody looks at again and again."""
-        query = (
-            sa.select(_HISTORY, _SLOTS.c.host, _SLOTS.c.address)
-            .join(_SLOTS, _SLOTS.c.id == _HISTORY.c.slot_id)
-            .where(_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address)
-            .order_by(_HISTORY.c.revision.desc())
-            .limit(limit)
-        )
-        with self._reading() as db:
-            found = db.execute(query).mappings().all()
-        return rows.history_rows(found[::-1])
 
     def host_page(
         self,

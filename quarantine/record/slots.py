@@ -15,7 +15,6 @@ from quarantine.record.base import Repository
 from quarantine.record.clock import CLOCKS_APART
 from quarantine.record.facts import (
     JSON,
-    HistoryRow,
     Initiator,
     NewCertificate,
     NonceUse,
@@ -27,9 +26,6 @@ from quarantine.record.facts import (
 from quarantine.record.reasons import LASTING, AlarmCode, HoldCode, HoldReason
 from quarantine.record.states import Event, State
 from quarantine.record.texts import storable
-
-MENTIONS = 1000
-"""Lines of history in one answer."""
 
 _SLOTS = models.slots
 _HISTORY = models.history
@@ -293,34 +289,6 @@ class SlotRepository(Repository):
             if after.identity is not None and after.identity != record.identity:
                 drives.note(db, after.identity, after.slot, dirty=False, reason=note, now=now)
             return after
-
-    def history(self, slot: Slot, generation: int | None = None) -> list[HistoryRow]:
-        """The slot's life, or one case of it, oldest line first. Lines are only ever added."""
-        query = (
-            sa.select(_HISTORY, _SLOTS.c.host, _SLOTS.c.address)
-            .join(_SLOTS, _SLOTS.c.id == _HISTORY.c.slot_id)
-            .where(_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address)
-            .order_by(_HISTORY.c.seq)
-        )
-        if generation is not None:
-            query = query.where(_HISTORY.c.generation == generation)
-        with self._reading() as db:
-            return rows.history_rows(db.execute(query).mappings())
-
-    def mentions(self, text: str) -> list[HistoryRow]:
-        """Lines of any slot's history whose reason has ``text`` in it, oldest first.
-
-        For a uuid in an operator's question; at most :data:`MENTIONS`, the newest.
-        """
-        query = (
-            sa.select(_HISTORY, _SLOTS.c.host, _SLOTS.c.address)
-            .join(_SLOTS, _SLOTS.c.id == _HISTORY.c.slot_id)
-            .where(_HISTORY.c.reason.contains(text, autoescape=True))
-            .order_by(_HISTORY.c.seq.desc())
-            .limit(MENTIONS)
-        )
-        with self._reading() as db:
-            return rows.history_rows(db.execute(query).mappings())[::-1]
 
     def _append(
         self,

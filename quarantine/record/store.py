@@ -10,6 +10,7 @@ from quarantine.record.campaigns import CampaignRepository
 from quarantine.record.certificates import CertificateRepository
 from quarantine.record.documents import DocumentRepository
 from quarantine.record.drives import DriveRepository
+from quarantine.record.history import HistoryRepository
 from quarantine.record.hosts import HostRepository
 from quarantine.record.maintenances import MaintenanceRepository
 from quarantine.record.messages import MessageRepository
@@ -21,6 +22,7 @@ from quarantine.record.totals import TotalsRepository
 
 class Store(
     SlotRepository,
+    HistoryRepository,
     TotalsRepository,
     HostRepository,
     DriveRepository,

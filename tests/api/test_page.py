@@ -203,7 +203,12 @@ VIEWS = (
     *("/maintenances", "/hosts/cmp1/maintenance", f"/slots/{NAMES[1]}/maintenance"),
     *("/hosts/cmp1", "/hosts/cmp2", "/hosts/nobody", "/slots?limit=2", "/slots?serial=S1"),
     # What somebody reads whose form is refused, or who comes back to an act's address.
-    *("/slots?state=nonsense", f"/slots/{NAMES[1]}/erase"),
+    *(
+        "/history",
+        "/history?host=cmp1&event=held",
+        "/slots?state=nonsense",
+        f"/slots/{NAMES[1]}/erase",
+    ),
 )
 
 

@@ -113,8 +113,10 @@ def _as_expected(result: DemoResult, preset: Preset) -> str:
 
 
 def _serve(directory: Path, board: Board, preset: Preset, seed: int) -> int:
-    """Until somebody ends it. A kill by its number is as good as Ctrl-C."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Until somebody ends it. A kill by its number is as good as Ctrl-C, which a shell has its
+    background jobs ignore."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.default_int_handler)
     try:
         Served(directory, board, preset.name, seed).run()
     except KeyboardInterrupt:

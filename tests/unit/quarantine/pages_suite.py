@@ -12,9 +12,10 @@ import sqlalchemy as sa
 
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.transport.signing import PrivateKey
+from quarantine.record import engine as door
 from quarantine.record import models, pages
 from quarantine.record.alarms import AlarmCall, AlarmMark
-from quarantine.record.facts import Initiator, NewCertificate, SlotChanges
+from quarantine.record.facts import HistoryRow, Initiator, NewCertificate, SlotChanges
 from quarantine.record.pages import CampaignQuery, DriveQuery, SlotOrder, SlotQuery
 from quarantine.record.reasons import AlarmCode, HoldCode
 from quarantine.record.states import Event, State
@@ -348,6 +349,38 @@ class PagesSuite:
         assert end is None
         assert [*lines, *rest] == listed.history(PLACES[0])
         assert listed.newest_history(PLACES[0], 2) == [*lines, *rest][-2:]
+
+    def test_the_history_of_all_slots_the_last_first(self, listed: Store) -> None:
+        every = [line for place in PLACES for line in listed.history(place)]
+        every.sort(key=lambda line: -line.seq)
+
+        def walked(limit: int, **words: Any) -> list[HistoryRow]:
+            found, more = listed.fleet_history(limit=limit, **words)
+            while more is not None:
+                lines, more = listed.fleet_history(limit=limit, before=more, **words)
+                found += lines
+            return found
+
+        for limit in (1, 4, len(every), 1000):
+            assert walked(limit) == every
+            host = PLACES[0].host
+            assert walked(limit, host=host) == [one for one in every if one.slot.host == host]
+            held = [one for one in every if one.event is Event.HELD]
+            assert held
+            assert walked(limit, event=Event.HELD) == held
+            assert walked(limit, event=Event.HELD, host=held[0].slot.host) == held
+        assert walked(9, host="cmp9") == walked(9, event=Event.RETIRED) == []
+        for word in STRANGE:
+            assert walked(9, host=word) == []
+
+    def test_a_line_that_cannot_be_read_ends_no_history(self, listed: Store) -> None:
+        every, _ = listed.fleet_history(limit=1000)
+        with door.writing(listed._engine) as db:
+            newer = sa.update(models.history).where(models.history.c.seq == every[1].seq)
+            db.execute(newer.values(event="of_a_newer_release"))
+        found, more = listed.fleet_history(limit=2)
+        assert (found, more) == ([every[0]], every[1].seq)
+        assert listed.fleet_history(limit=1000, before=more)[0] == every[2:]
 
     @pytest.mark.parametrize("keep", [0.0, 0.3333, 0.6667, 0.1234, 0.9999])
     def test_the_share_of_a_campaign_is_read_as_it_was_said(

@@ -37,7 +37,7 @@ __all__ = ["conf", "ready", "run"]
 TOP = Path(__file__).parents[3]
 
 GONE = """
-slots show history reconcile release hold retire enrol keygen public-key rotate-key head flavors
+slots show reconcile release hold retire enrol keygen public-key rotate-key head flavors
 refusals upgrade-check listener
 """
 """What people typed before: nobody may be told to type it any more."""

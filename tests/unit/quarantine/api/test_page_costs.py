@@ -63,6 +63,7 @@ WORDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "sort": ("first_at", "-last_at"),
     },
     "/v1/refusals": {"host": (FEW["host"], "none")},
+    "/v1/history": {"host": (FEW["host"], "none"), "event": ("certified", "retired")},
 }
 """Of each list its filters, with words that fit many rows and words that fit none or few."""
 

@@ -33,7 +33,9 @@ from quarantine.operations.plane import Plane
 from quarantine.record import engine as door
 from quarantine.record import models, pages
 from quarantine.record.alarms import AlarmCall
+from quarantine.record.reasons import HoldCode
 from quarantine.record.store import Store
+from quarantine.rules import holds
 from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, SERVER, SLOTS, Client, Site, code
 from tests.unit.quarantine.test_certificate import ISSUER
 from tests.unit.quarantine.testimony import ORDER, REPORT
@@ -398,6 +400,33 @@ def test_refusals(site: Site, admin: Client) -> None:
     rest = admin.get(page["refusals_links"][0]["href"]).json
     assert [one["reason"] for one in rest["refusals"]] == ["bad 2"]
     assert len(admin.get("/v1/refusals").json["refusals"]) == 4
+
+
+def test_the_history_of_the_fleet(site: Site, admin: Client) -> None:
+    """The last first, by pages; each line as the slot's own history has it."""
+    with site.store() as store:
+        record = store.slot(SLOTS[3])
+        assert record is not None
+        store.hold(record, holds.because(HoldCode.BY_PERSON, "a fan\x1b[2J"))
+    first = admin.get("/v1/history?limit=1").json
+    (held,) = first["history"]
+    assert (held.pop("slot"), held["event"], held["target"]) == (NAMES[3], "held", "held")
+    assert held == admin.get(f"/v1/slots/{NAMES[3]}/history").json["history"][-1]
+    walked, href = list[str](), first["history_links"][0]["href"]
+    while href:
+        page = admin.get(href).json
+        walked += [one["slot"] for one in page["history"]]
+        href = next((one["href"] for one in page.get("history_links", ())), "")
+    assert len(walked) == 6, "each slot was enrolled"
+    assert set(walked) == set(NAMES)
+    of_one = admin.get("/v1/history?host=cmp2").json["history"]
+    assert {one["slot"] for one in of_one} == set(NAMES[3:])
+    assert [one["slot"] for one in admin.get("/v1/history?event=held").json["history"]] == [
+        NAMES[3]
+    ]
+    assert admin.get("/v1/history?host=cmp2&event=retired").json == {"history": []}
+    for bad in ("event=x", "marker=-1", "marker=x", "host=", "limit=0", "since=1"):
+        assert admin.get(f"/v1/history?{bad}").status_code == 400, bad
 
 
 def test_alarms(site: Site, admin: Client) -> None:

@@ -121,6 +121,8 @@ QUESTIONS = [
     ("certificate", "list"),
     ("certificate", "list", "--slot", str(ONE)), ("capacity", "show"), ("refusal", "list"),
     ("alarm", "list"), ("alarm", "list", "--open", "--code", "late"),
+    ("history", "list"), ("history", "list", "--limit", "2"),
+    ("history", "list", "--host", "cmp1", "--event", "held"),
     ("alarm", "list", "--newest", "--severity", "critical", "--slot", str(SLOTS[0])),
     ("alarm", "list", "--newest", "--severity", "warning"),
     ("drive", "show", MOVED.digest), ("drive", "list"), ("drive", "list", "--limit", "1"),

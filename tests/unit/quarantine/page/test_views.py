@@ -243,6 +243,26 @@ def test_hosts_and_what_their_defences_miss(site: Site, admin: Visitor) -> None:
     assert "expected a registered host" in admin.page("/page/hosts/cmp9", 404).text
 
 
+def test_the_history_of_the_fleet(site: Site, admin: Visitor) -> None:
+    with site.store() as store:
+        record = store.slot(SLOTS[3])
+        assert record is not None
+        store.hold(record, holds.because(HoldCode.BY_PERSON, "a <b>fan</b>"))
+    page = admin.page("/page/history")
+    assert "a <b>fan</b>" in page.text
+    assert page.text.index("a <b>fan</b>") < page.text.index("let go")
+    assert f"/page/slots/{NAMES[3]}" in page.links
+    assert "/page/history" in admin.page("/page").links
+    chosen = admin.page("/page/history?host=cmp2&event=held").text
+    assert "1 line" in chosen
+    assert "nvme-quarantine history list --host cmp2 --event held" in chosen
+    assert "Nothing is like that." in admin.page("/page/history?host=nobody").text
+    behind = admin.page("/page/history?marker=3")
+    assert "2 lines on this page" in behind.text
+    assert "/page/history" in behind.links, "the first page"
+    admin.page("/page/history?event=x", 400)
+
+
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Visitor, Any]:
     site = Site(tmp_path_factory.mktemp("chain"))
@@ -319,6 +339,7 @@ def test_nobody_sees_anything(still: Visitor, path: str) -> None:
         ("hosts:list", "/page/hosts", 403),
         ("hosts:list", "/page", 200),
         ("slots:history", ONE, 200),
+        ("history:list", "/page/history", 403),
         ("certificates:list", "/page/certificates", 403),
         ("drives:get", f"/page/drives/{'0' * 64}", 403),
         ("certificates:get", f"/page/certificates/{'0' * 64}", 403),

@@ -1,0 +1,103 @@
+"""What happened: to one slot, to the slots of a host, to all. Lines are only ever added."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import sqlalchemy as sa
+
+from eraser.protocol.identity import Slot
+from quarantine.record import models, rows
+from quarantine.record.base import Repository
+from quarantine.record.facts import HistoryRow
+from quarantine.record.paging import asked_of_each
+from quarantine.record.states import Event
+from quarantine.record.texts import NAME_LENGTH, storable
+
+_SLOTS = models.slots
+_HISTORY = models.history
+_LINES: Final = sa.select(_HISTORY, _SLOTS.c.host, _SLOTS.c.address).join(
+    _SLOTS, _SLOTS.c.id == _HISTORY.c.slot_id
+)
+
+MENTIONS = 1000
+"""Lines of history in one answer."""
+
+
+class HistoryRepository(Repository):
+    """The life of slots, as it was written down."""
+
+    def history(self, slot: Slot, generation: int | None = None) -> list[HistoryRow]:
+        """The slot's life, or one case of it, oldest line first. Lines are only ever added."""
+        query = _LINES.where(_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address).order_by(
+            _HISTORY.c.seq
+        )
+        if generation is not None:
+            query = query.where(_HISTORY.c.generation == generation)
+        with self._reading() as db:
+            return rows.history_rows(db.execute(query).mappings())
+
+    def mentions(self, text: str) -> list[HistoryRow]:
+        """Lines of any slot's history whose reason has ``text`` in it, oldest first.
+
+        For a uuid in an operator's question; at most :data:`MENTIONS`, the newest.
+        """
+        query = (
+            _LINES.where(_HISTORY.c.reason.contains(text, autoescape=True))
+            .order_by(_HISTORY.c.seq.desc())
+            .limit(MENTIONS)
+        )
+        with self._reading() as db:
+            return rows.history_rows(db.execute(query).mappings())[::-1]
+
+    def history_page(
+        self, slot: Slot, *, limit: int, after: int = 0
+    ) -> tuple[list[HistoryRow], int | None]:
+        """Lines of a slot's life behind the revision ``after``, oldest first, and the revision that
+        the next page is behind: lines that cannot be read are left out, and are no end."""
+        query = (
+            _LINES.where(_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address)
+            .where(_HISTORY.c.revision > after)
+            .order_by(_HISTORY.c.revision)
+            .limit(limit)
+        )
+        with self._reading() as db:
+            found = db.execute(query).mappings().all()
+        more = found[-1]["revision"] if len(found) == limit else None
+        return rows.history_rows(found), more
+
+    def newest_history(self, slot: Slot, limit: int) -> list[HistoryRow]:
+        """The last lines of a slot's life, oldest first: what somebody looks at again and again."""
+        query = (
+            _LINES.where(_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address)
+            .order_by(_HISTORY.c.revision.desc())
+            .limit(limit)
+        )
+        with self._reading() as db:
+            found = db.execute(query).mappings().all()
+        return rows.history_rows(found[::-1])
+
+    def fleet_history(
+        self,
+        *,
+        limit: int,
+        before: int | None = None,
+        host: str | None = None,
+        event: Event | None = None,
+    ) -> tuple[list[HistoryRow], int | None]:
+        """Lines of all slots before the line ``before``, the newest first, and the line that the
+        next page is before: lines that cannot be read are left out, and are no end."""
+        query, is_event = sa.select(_HISTORY.c.seq), _HISTORY.c.event == event
+        if before is not None:
+            query = query.where(_HISTORY.c.seq < before)
+        if event is not None:
+            query = query.where(is_event if host is None else asked_of_each(is_event))
+        with self._reading() as db:
+            if host is not None:
+                of_host = sa.select(_SLOTS.c.id).where(_SLOTS.c.host == storable(host, NAME_LENGTH))
+                query = query.where(_HISTORY.c.slot_id.in_(db.execute(of_host).scalars().all()))
+            newest = query.order_by(_HISTORY.c.seq.desc()).limit(limit)
+            numbers = db.execute(newest).scalars().all()
+            lines = _LINES.where(_HISTORY.c.seq.in_(numbers)).order_by(_HISTORY.c.seq.desc())
+            found = rows.history_rows(db.execute(lines).mappings())
+        return found, numbers[-1] if len(numbers) == limit else None

@@ -18,7 +18,7 @@ def find(ask: Ask) -> Reply:
         ask.plane,
         limit=ask.limit,
         after=ask.query.get("marker", ""),
-        is_silent=None if silent is None else silent == "true",
+        silent=None if silent is None else silent == "true",
     )
     known = hosts.defences(ask.plane, [one.name for one in found])
     said: dict[str, Any] = {

@@ -74,9 +74,9 @@ def find(plane: Plane, *, silent: bool = False) -> tuple[HostView, ...]:
 
 
 def page(
-    plane: Plane, *, limit: int, after: str = "", is_silent: bool | None = None
+    plane: Plane, *, limit: int, after: str = "", silent: bool | None = None
 ) -> tuple[HostLine, ...]:
-    """Registered hosts by name, those behind ``after``, without what they said. ``is_silent``: of
+    """Registered hosts by name, those behind ``after``, without what they said. ``silent``: of
     those alone that were not heard for ``[detection]silent_after``, or that were."""
     with plane.parts() as parts:
         since = parts.doors.now() - timedelta(seconds=parts.conf.detection.silent_after)
@@ -84,8 +84,8 @@ def page(
             parts.store.host_page(
                 limit=limit,
                 after=after,
-                heard_since=since if is_silent is False else None,
-                not_since=since if is_silent else None,
+                heard_since=since if silent is False else None,
+                not_since=since if silent else None,
             )
         )
 

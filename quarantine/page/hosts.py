@@ -36,6 +36,7 @@ def show(visit: Visit) -> Shown:
         "defences": hosts.defences(visit.plane, [host.host]).get(host.host),
         "silent_after": visit.conf.detection.silent_after,
         "maintains": visit.allows("maintenances:get"),
+        "remembers": visit.allows("history:list"),
     }
     return Shown("host.html", words)
 

@@ -240,6 +240,7 @@ def test_hosts_and_what_their_defences_miss(site: Site, admin: Visitor) -> None:
     assert "run nvme-eraser host-setup" in one
     assert "vfio-pci" in one
     assert "0000:09:00.0 ada 2026-11-20 a <b>scratch</b> disk" in one
+    assert "/page/history?host=cmp1" in admin.page("/page/hosts/cmp1").links
     assert "expected a registered host" in admin.page("/page/hosts/cmp9", 404).text
 
 

@@ -22,9 +22,9 @@ from quarantine.evidence.certificate import CertificateEvidence, Link
 from quarantine.evidence.sections import HistoryLine, Issuer
 from quarantine.operations import documents, keys
 from quarantine.operations.plane import Plane
-from quarantine.record import models
-from quarantine.record.campaign_facts import CampaignState, CampaignStep
-from quarantine.record.engine import make_engine, writing
+from quarantine.record.database import models
+from quarantine.record.database.engine import make_engine, writing
+from quarantine.record.words.campaign_facts import CampaignState, CampaignStep
 from tests.lab.record import migrated_file
 from tests.unit.quarantine.testimony import IDENTITY, ORDER, POLICY, PROFILE, REPORT
 

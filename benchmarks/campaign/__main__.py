@@ -17,11 +17,11 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from benchmarks.page import record
-from quarantine.record import models
-from quarantine.record.engine import make_engine, writing
-from quarantine.record.facts import Initiator
+from quarantine.record.database import models
+from quarantine.record.database.engine import make_engine, writing
 from quarantine.record.pages import CampaignQuery
 from quarantine.record.store import Store
+from quarantine.record.words.facts import Initiator
 from quarantine.service.campaigns import STEPS, CampaignWork
 
 

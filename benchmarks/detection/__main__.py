@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from eraser.protocol.identity import Slot
-from quarantine.record.states import Event, State
+from quarantine.record.words.states import Event, State
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import worst_case_detection
 from tests.daemons.cloud import HOSTS, Cloud

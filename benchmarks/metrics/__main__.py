@@ -28,8 +28,8 @@ from quarantine.metrics.exposition import SAME_SECONDS, Exporter
 from quarantine.metrics.limits import MetricsLimits
 from quarantine.operations import capacity
 from quarantine.operations.plane import Plane
-from quarantine.record import models
-from quarantine.record.engine import make_engine, writing
+from quarantine.record.database import models
+from quarantine.record.database.engine import make_engine, writing
 from quarantine.record.store import Store
 from quarantine.service.inbound.lists import Lists
 from quarantine.service.issue.celery_app import make_app

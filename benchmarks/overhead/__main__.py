@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.overhead import memory, rounds
-from quarantine.record.states import State
+from quarantine.record.words.states import State
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import worst_case_detection
 from tests.lab.errors import LabError

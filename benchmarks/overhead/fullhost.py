@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.overhead import memory, rounds
-from quarantine.record.states import State
+from quarantine.record.words.states import State
 from tests.lab.errors import LabError
 from tests.lab.guest.argv import MOST_SLOTS, Flavour
 from tests.lab.guest.payload import REPOSITORY

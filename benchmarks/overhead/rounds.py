@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from eraser.protocol.identity import Slot
-from quarantine.record.states import Event, State
+from quarantine.record.words.states import Event, State
 from tests.lab.errors import LabError
 from tests.lab.rack.drive import RackDrive
 from tests.lab.services.placement_http import PlacementHttp

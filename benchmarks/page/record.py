@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from benchmarks.metrics import __main__ as cloud
 from eraser.protocol.transport.signing import PrivateKey
-from quarantine.record import models
-from quarantine.record.engine import make_engine, writing
+from quarantine.record.database import models
+from quarantine.record.database.engine import make_engine, writing
 from tests.lab.record import migrated_file
 
 _HELD: Final = (

@@ -32,10 +32,10 @@ from eraser.protocol.transport.believed import Believed
 from eraser.protocol.transport.messaging import BrokerRedis
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.doors import utc_now
-from quarantine.record import models
-from quarantine.record.facts import SlotChanges
-from quarantine.record.states import Custody, Event
+from quarantine.record.database import models
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.states import Custody, Event
 from quarantine.service.inbound import intake
 from quarantine.service.inbound.intake import Lane
 from quarantine.service.inbound.lists import Lists

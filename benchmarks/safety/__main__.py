@@ -21,9 +21,9 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from quarantine.cloud.facts import Provider
-from quarantine.record import models
-from quarantine.record.states import State
+from quarantine.record.database import models
 from quarantine.record.store import Store
+from quarantine.record.words.states import State
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.lateness import Lateness
 from quarantine.service.reconciler import Reconciler

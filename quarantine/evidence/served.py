@@ -13,9 +13,9 @@ from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import SignedCertificate
-from quarantine.record.facts import SlotRecord, StoredCertificate
-from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotRecord, StoredCertificate
+from quarantine.record.words.states import Event, State
 
 _BEFORE_UNKNOWN = (
     "unknown: no certificate is older than its use; the drive was in use when it was enrolled"

@@ -20,7 +20,7 @@ from quarantine.errors import BadInputError
 from quarantine.evidence import certificate, images, methods, reading
 from quarantine.evidence.certificate import CertificateEvidence, Link, token_digest
 from quarantine.evidence.sections import FORMAT, Certificate
-from quarantine.record.facts import SignedTestimony
+from quarantine.record.words.facts import SignedTestimony
 
 
 class TestimonyStanding(enum.StrEnum):

@@ -18,8 +18,8 @@ from oslo_config.cfg import ConfigOpts
 
 from quarantine.errors import ConflictError, QuarantineError
 from quarantine.record.alarms import AlarmCall
-from quarantine.record.reasons import AlarmCode
 from quarantine.record.store import Store
+from quarantine.record.words.reasons import AlarmCode
 from quarantine.rules import alarmbook
 from quarantine.rules.alarmbook import SlotInState
 

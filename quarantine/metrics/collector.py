@@ -25,8 +25,8 @@ from quarantine.metrics.durations import EDGES, Durations, Sums
 from quarantine.metrics.limits import MetricsLimits
 from quarantine.metrics.names import PREFIX, ModelNames
 from quarantine.metrics.queues import Queues
-from quarantine.record.states import CASE_OPEN, State
 from quarantine.record.store import Store
+from quarantine.record.words.states import CASE_OPEN, State
 from quarantine.rules import capacity, pace
 from quarantine.rules.alarmbook import ALARMS
 from quarantine.service.lateness import Lateness

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from quarantine.record.reasons import HoldCode
-from quarantine.record.states import State
+from quarantine.record.words.reasons import HoldCode
+from quarantine.record.words.states import State
 from quarantine.rules import holds
 
 PREFIX: Final = "nvme_quarantine_"

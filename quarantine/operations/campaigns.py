@@ -21,17 +21,17 @@ from quarantine.errors import BadInputError, StalePreviewError, UnknownError
 from quarantine.operations.capacity import pace_of
 from quarantine.operations.names import KEEP as KEEP
 from quarantine.operations.plane import Plane
-from quarantine.record.campaign_facts import ENDED as ENDED
-from quarantine.record.campaign_facts import Campaign as Campaign
-from quarantine.record.campaign_facts import CampaignActLine as CampaignActLine
-from quarantine.record.campaign_facts import CampaignSlotLine as CampaignSlotLine
-from quarantine.record.campaign_facts import CampaignState as CampaignState
-from quarantine.record.campaign_facts import CampaignStep as CampaignStep
-from quarantine.record.facts import Initiator as Initiator
 from quarantine.record.pages import CampaignPlace, SlotLine
 from quarantine.record.pages import CampaignQuery as CampaignQuery
-from quarantine.record.states import State
 from quarantine.record.store import Store
+from quarantine.record.words.campaign_facts import ENDED as ENDED
+from quarantine.record.words.campaign_facts import Campaign as Campaign
+from quarantine.record.words.campaign_facts import CampaignActLine as CampaignActLine
+from quarantine.record.words.campaign_facts import CampaignSlotLine as CampaignSlotLine
+from quarantine.record.words.campaign_facts import CampaignState as CampaignState
+from quarantine.record.words.campaign_facts import CampaignStep as CampaignStep
+from quarantine.record.words.facts import Initiator as Initiator
+from quarantine.record.words.states import State
 
 MOST: Final = 200_000
 """Slots of one campaign: more than a fleet has, so that a mistake ends before it fills the disk."""

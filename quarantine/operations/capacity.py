@@ -11,9 +11,9 @@ from typing import Final
 from quarantine.conf.capacity import SoldFlavor, sold
 from quarantine.errors import BadInputError
 from quarantine.operations.plane import Plane
-from quarantine.record.states import WORKING, State
 from quarantine.record.store import Store
 from quarantine.record.totals import ComingSlot, StockTotal
+from quarantine.record.words.states import WORKING, State
 from quarantine.rules import capacity, holds, maintenance, pace, unsold
 from quarantine.rules.capacity import Capacity as Capacity
 from quarantine.rules.capacity import HostStock

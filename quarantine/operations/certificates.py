@@ -25,11 +25,11 @@ from quarantine.evidence.testimony import TestimonyResult, TestimonyStanding
 from quarantine.inputfile import read_file
 from quarantine.operations.keys import TrustedKeys
 from quarantine.operations.plane import Plane
-from quarantine.record.facts import SignedTestimony as SignedTestimony
-from quarantine.record.facts import StoredCertificate as StoredCertificate
 from quarantine.record.pages import CertificateLine as CertificateLine
 from quarantine.record.pages import CertificateText
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SignedTestimony as SignedTestimony
+from quarantine.record.words.facts import StoredCertificate as StoredCertificate
 from quarantine.service.parts import Parts
 
 

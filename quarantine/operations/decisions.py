@@ -27,11 +27,11 @@ from quarantine.errors import (
 from quarantine.operations import slots
 from quarantine.operations.plane import Plane
 from quarantine.operations.slots import SlotView, closely, known, version
-from quarantine.record import lifecycle
-from quarantine.record.facts import Initiator, NextHold, SlotChanges, SlotRecord
-from quarantine.record.reasons import HoldCode
-from quarantine.record.states import FREE_TO_SCHEDULE, WAITING_FOR_PEOPLE, Event, State
 from quarantine.record.store import Store
+from quarantine.record.words import lifecycle
+from quarantine.record.words.facts import Initiator, NextHold, SlotChanges, SlotRecord
+from quarantine.record.words.reasons import HoldCode
+from quarantine.record.words.states import FREE_TO_SCHEDULE, WAITING_FOR_PEOPLE, Event, State
 from quarantine.rules import holds
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from eraser.protocol.policy import Policy
 from eraser.protocol.profile import Profile
 from quarantine.errors import BadInputError, UnknownError
 from quarantine.operations.plane import Plane
-from quarantine.record.facts import Approved as Approved
-from quarantine.record.facts import ApprovedLine as ApprovedLine
-from quarantine.record.facts import Initiator as Initiator
+from quarantine.record.words.facts import Approved as Approved
+from quarantine.record.words.facts import ApprovedLine as ApprovedLine
+from quarantine.record.words.facts import Initiator as Initiator
 
 T = TypeVar("T")
 

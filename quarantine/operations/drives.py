@@ -14,7 +14,7 @@ from quarantine.record.pages import CertificateLine as CertificateLine
 from quarantine.record.pages import DriveLine as DriveLine
 from quarantine.record.pages import DriveQuery as DriveQuery
 from quarantine.record.pages import SlotLine as SlotLine
-from quarantine.record.texts import storable
+from quarantine.record.words.texts import storable
 
 MOST: Final = 100
 """Cases of a drive that are shown, the newest; its certificates have all of them."""

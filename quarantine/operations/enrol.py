@@ -34,9 +34,9 @@ from quarantine.operations.survey import (
     seen_by_host,
     survey,
 )
-from quarantine.record.facts import Initiator, SlotRecord
-from quarantine.record.states import State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import Initiator, SlotRecord
+from quarantine.record.words.states import State
 from quarantine.service import owners
 
 if TYPE_CHECKING:

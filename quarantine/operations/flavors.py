@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from eraser.protocol.identity import ControllerIdentity, Slot
 from quarantine.cloud.compute import Flavor
 from quarantine.errors import BadInputError
-from quarantine.record.states import State
+from quarantine.record.words.states import State
 from quarantine.upgrade.releasechecks import MANY_DRIVES
 
 if TYPE_CHECKING:

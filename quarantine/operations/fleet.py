@@ -16,9 +16,9 @@ from quarantine.operations import capacity
 from quarantine.operations.holds import HeldCount
 from quarantine.operations.plane import Plane
 from quarantine.record.pages import SlotLine, SlotOrder, SlotQuery
-from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, WORKING, State
 from quarantine.record.store import Store
 from quarantine.record.totals import ComingSlot, StockTotal
+from quarantine.record.words.states import CASE_OPEN, FREE_TO_SCHEDULE, WORKING, State
 from quarantine.rules import capacity as rules
 from quarantine.rules import holds, pace, unsold
 from quarantine.rules.capacity import Capacity, HostStock

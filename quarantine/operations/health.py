@@ -14,7 +14,7 @@ from typing import Final
 from quarantine.errors import BadInputError, QuarantineError
 from quarantine.logs import audit_file, require_audit
 from quarantine.operations.plane import Plane
-from quarantine.record.facts import BROKER, PLACEMENT, SWEEP, GoodPass
+from quarantine.record.words.facts import BROKER, PLACEMENT, SWEEP, GoodPass
 
 LOG = logging.getLogger(__name__)
 

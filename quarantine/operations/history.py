@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from quarantine.operations.plane import Plane
-from quarantine.record.facts import HistoryRow as HistoryRow
-from quarantine.record.states import Event as Event
+from quarantine.record.words.facts import HistoryRow as HistoryRow
+from quarantine.record.words.states import Event as Event
 
 
 def page(

@@ -16,9 +16,9 @@ from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError, UnknownError, UnreadableError
 from quarantine.operations.documents import load
 from quarantine.operations.plane import Plane
-from quarantine.record.facts import HostRecord
 from quarantine.record.pages import HostLine as HostLine
-from quarantine.record.states import FREE_TO_SCHEDULE
+from quarantine.record.words.facts import HostRecord
+from quarantine.record.words.states import FREE_TO_SCHEDULE
 from quarantine.rules import defences as rules
 from quarantine.rules import maintenance
 from quarantine.rules.action import ServiceLimits

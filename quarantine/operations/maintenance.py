@@ -13,11 +13,11 @@ from eraser.protocol import codec
 from eraser.protocol.identity import Slot
 from quarantine.errors import BadInputError, ConflictError, StaleError, UnknownError
 from quarantine.operations.plane import Plane
-from quarantine.record.facts import Initiator as Initiator
-from quarantine.record.facts import Maintenance as Maintenance
-from quarantine.record.facts import Subject as Subject
 from quarantine.record.store import Store
-from quarantine.record.texts import storable
+from quarantine.record.words.facts import Initiator as Initiator
+from quarantine.record.words.facts import Maintenance as Maintenance
+from quarantine.record.words.facts import Subject as Subject
+from quarantine.record.words.texts import storable
 from quarantine.rules import maintenance
 from quarantine.rules.maintenance import Maintenances as Maintenances
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from quarantine.record.states import Event as Event
-from quarantine.record.states import State as State
+from quarantine.record.words.states import Event as Event
+from quarantine.record.words.states import State as State
 from quarantine.rules.alarmbook import Severity as Severity
 
 KEEP: Final = 0.9

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from quarantine.errors import UnknownError
 from quarantine.operations.plane import Plane
-from quarantine.record.facts import ServerOwner as ServerOwner
 from quarantine.record.pages import SlotQuery
 from quarantine.record.servers import ServerLine as ServerLine
+from quarantine.record.words.facts import ServerOwner as ServerOwner
 
 MOST = 1000
 """Drives, and certificates, in one answer. A server has a handful of them."""

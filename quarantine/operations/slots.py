@@ -17,16 +17,16 @@ from quarantine.errors import (
 )
 from quarantine.operations import capacity
 from quarantine.operations.plane import Plane
-from quarantine.record.facts import HistoryRow as HistoryRow
-from quarantine.record.facts import Initiator as Initiator
-from quarantine.record.facts import SlotRecord
 from quarantine.record.pages import SlotLine as SlotLine
 from quarantine.record.pages import SlotOrder as SlotOrder
 from quarantine.record.pages import SlotQuery as SlotQuery
-from quarantine.record.states import Custody
-from quarantine.record.states import State as State
 from quarantine.record.store import Store
-from quarantine.record.texts import NAME_LENGTH, storable
+from quarantine.record.words.facts import HistoryRow as HistoryRow
+from quarantine.record.words.facts import Initiator as Initiator
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.states import Custody
+from quarantine.record.words.states import State as State
+from quarantine.record.words.texts import NAME_LENGTH, storable
 from quarantine.rules import defences, holds, maintenance, unsold
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.maintenance import Maintenances

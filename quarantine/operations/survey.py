@@ -11,9 +11,9 @@ from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE, Provider, View
 from quarantine.errors import BadInputError, MovingError
 from quarantine.operations.names import EnrolmentFate
-from quarantine.record.facts import DriveRecord, SlotRecord
-from quarantine.record.states import State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import DriveRecord, SlotRecord
+from quarantine.record.words.states import State
 from quarantine.service.issue.drive_inventory import misplaced
 
 _AT_REST: Final = "nvme"

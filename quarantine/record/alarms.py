@@ -11,12 +11,12 @@ from typing import Final
 import sqlalchemy as sa
 
 from eraser.protocol.identity import Slot
-from quarantine.record import models
-from quarantine.record.base import Repository
-from quarantine.record.damaged import readable
-from quarantine.record.paging import asked_of_each, in_one_of
-from quarantine.record.reasons import CODE_LENGTH
-from quarantine.record.texts import SUBJECT_LENGTH, storable
+from quarantine.record.database import models
+from quarantine.record.database.base import Repository
+from quarantine.record.database.damaged import readable
+from quarantine.record.database.paging import asked_of_each, in_one_of
+from quarantine.record.words.reasons import CODE_LENGTH
+from quarantine.record.words.texts import SUBJECT_LENGTH, storable
 
 _COUNTS, _ALARMS = models.alarm_counts, models.alarms
 

@@ -16,9 +16,12 @@ from quarantine.errors import (
     UnknownError,
     UnreadableError,
 )
-from quarantine.record import models, rows
-from quarantine.record.base import Repository
-from quarantine.record.campaign_facts import (
+from quarantine.record.database import models, rows
+from quarantine.record.database.base import Repository
+from quarantine.record.database.damaged import UNREADABLE, of_the_row
+from quarantine.record.database.lines import lines_of, named
+from quarantine.record.database.rows import Row
+from quarantine.record.words.campaign_facts import (
     OPEN,
     Campaign,
     CampaignActLine,
@@ -27,12 +30,9 @@ from quarantine.record.campaign_facts import (
     CampaignState,
     CampaignStep,
 )
-from quarantine.record.damaged import UNREADABLE, of_the_row
-from quarantine.record.facts import Initiator
-from quarantine.record.lines import lines_of, named
-from quarantine.record.rows import Row
-from quarantine.record.states import State
-from quarantine.record.texts import storable
+from quarantine.record.words.facts import Initiator
+from quarantine.record.words.states import State
+from quarantine.record.words.texts import storable
 
 LOG = logging.getLogger(__name__)
 

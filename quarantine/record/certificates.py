@@ -19,9 +19,10 @@ from quarantine.errors import (
     UnavailableError,
     UnreadableError,
 )
-from quarantine.record import models, rows, totals
-from quarantine.record.base import Repository
-from quarantine.record.facts import (
+from quarantine.record import totals
+from quarantine.record.database import models, rows
+from quarantine.record.database.base import Repository
+from quarantine.record.words.facts import (
     NewCertificate,
     SignedTestimony,
     SlotRecord,

@@ -15,12 +15,12 @@ from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.policy import Policy
 from eraser.protocol.profile import Profile
 from quarantine.errors import BadInputError, StaleError, UnreadableError
-from quarantine.record import models
-from quarantine.record.base import Repository
-from quarantine.record.facts import Approved, ApprovedLine, Initiator
-from quarantine.record.lines import lines_of
-from quarantine.record.rows import Row
-from quarantine.record.texts import storable
+from quarantine.record.database import models
+from quarantine.record.database.base import Repository
+from quarantine.record.database.lines import lines_of
+from quarantine.record.database.rows import Row
+from quarantine.record.words.facts import Approved, ApprovedLine, Initiator
+from quarantine.record.words.texts import storable
 
 LOG = logging.getLogger(__name__)
 

@@ -13,12 +13,13 @@ import sqlalchemy as sa
 from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity, Slot
 from quarantine.errors import IllegalTransitionError
-from quarantine.record import lifecycle, models, stored
-from quarantine.record.base import Repository
-from quarantine.record.facts import DriveRecord, NewCertificate, SlotRecord
-from quarantine.record.rows import Row
-from quarantine.record.states import Event
-from quarantine.record.texts import NAME_LENGTH, storable
+from quarantine.record.database import models, stored
+from quarantine.record.database.base import Repository
+from quarantine.record.database.rows import Row
+from quarantine.record.words import lifecycle
+from quarantine.record.words.facts import DriveRecord, NewCertificate, SlotRecord
+from quarantine.record.words.states import Event
+from quarantine.record.words.texts import NAME_LENGTH, storable
 
 _DRIVES = models.drives
 

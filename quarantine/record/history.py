@@ -7,12 +7,12 @@ from typing import Final
 import sqlalchemy as sa
 
 from eraser.protocol.identity import Slot
-from quarantine.record import models, rows
-from quarantine.record.base import Repository
-from quarantine.record.facts import HistoryRow
-from quarantine.record.paging import asked_of_each
-from quarantine.record.states import Event
-from quarantine.record.texts import NAME_LENGTH, storable
+from quarantine.record.database import models, rows
+from quarantine.record.database.base import Repository
+from quarantine.record.database.paging import asked_of_each
+from quarantine.record.words.facts import HistoryRow
+from quarantine.record.words.states import Event
+from quarantine.record.words.texts import NAME_LENGTH, storable
 
 _SLOTS = models.slots
 _HISTORY = models.history

@@ -15,12 +15,12 @@ from eraser.protocol.identity import host_name
 from eraser.protocol.report import Hello
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError, ConflictError, UnreadableError
-from quarantine.record import models, stored
 from quarantine.record import slots as table
-from quarantine.record.base import Repository
-from quarantine.record.damaged import UNREADABLE, of_the_row, readable
-from quarantine.record.facts import HostRecord
-from quarantine.record.rows import Row
+from quarantine.record.database import models, stored
+from quarantine.record.database.base import Repository
+from quarantine.record.database.damaged import UNREADABLE, of_the_row, readable
+from quarantine.record.database.rows import Row
+from quarantine.record.words.facts import HostRecord
 
 LOG = logging.getLogger(__name__)
 

@@ -14,13 +14,14 @@ import sqlalchemy as sa
 
 from eraser.protocol.identity import Slot
 from quarantine.errors import StaleError
-from quarantine.record import models, rows, slots
-from quarantine.record.base import Repository
-from quarantine.record.damaged import UNREADABLE, of_the_row
-from quarantine.record.facts import Initiator, Maintenance, Subject
-from quarantine.record.maintained import lasts
-from quarantine.record.rows import Row
-from quarantine.record.texts import storable
+from quarantine.record import slots
+from quarantine.record.database import models, rows
+from quarantine.record.database.base import Repository
+from quarantine.record.database.damaged import UNREADABLE, of_the_row
+from quarantine.record.database.maintained import lasts
+from quarantine.record.database.rows import Row
+from quarantine.record.words.facts import Initiator, Maintenance, Subject
+from quarantine.record.words.texts import storable
 
 LOG = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ import sqlalchemy as sa
 
 from eraser.protocol import codec
 from quarantine.errors import ConflictError
-from quarantine.record import models
-from quarantine.record.base import Repository
-from quarantine.record.facts import NonceUse, Refusal
-from quarantine.record.lines import lines_of
-from quarantine.record.rows import Row
-from quarantine.record.texts import storable
+from quarantine.record.database import models
+from quarantine.record.database.base import Repository
+from quarantine.record.database.lines import lines_of
+from quarantine.record.database.rows import Row
+from quarantine.record.words.facts import NonceUse, Refusal
+from quarantine.record.words.texts import storable
 
 _NONCES = models.nonces
 _REFUSALS = models.refusals

@@ -17,13 +17,13 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 
 from eraser.protocol.identity import Slot
-from quarantine.record import models
-from quarantine.record.base import Repository
-from quarantine.record.damaged import UNREADABLE, of_the_row
-from quarantine.record.lines import lines_of, named
-from quarantine.record.paging import asked_of_each, in_one_of
-from quarantine.record.states import State
-from quarantine.record.texts import NAME_LENGTH, storable
+from quarantine.record.database import models
+from quarantine.record.database.base import Repository
+from quarantine.record.database.damaged import UNREADABLE, of_the_row
+from quarantine.record.database.lines import lines_of, named
+from quarantine.record.database.paging import asked_of_each, in_one_of
+from quarantine.record.words.states import State
+from quarantine.record.words.texts import NAME_LENGTH, storable
 
 LOG = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from quarantine.record import models
-from quarantine.record.base import Repository
-from quarantine.record.facts import GoodPass, ServerOwner
-from quarantine.record.lines import lines_of, named
-from quarantine.record.texts import storable
+from quarantine.record.database import models
+from quarantine.record.database.base import Repository
+from quarantine.record.database.lines import lines_of, named
+from quarantine.record.words.facts import GoodPass, ServerOwner
+from quarantine.record.words.texts import storable
 
 _SERVERS = models.servers
 _PASSES = models.passes

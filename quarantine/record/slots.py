@@ -10,10 +10,12 @@ import sqlalchemy as sa
 
 from eraser.protocol.identity import ControllerIdentity, Slot
 from quarantine.errors import ConflictError, IllegalTransitionError
-from quarantine.record import alarms, certificates, drives, lifecycle, messages, models, rows
-from quarantine.record.base import Repository
-from quarantine.record.clock import CLOCKS_APART
-from quarantine.record.facts import (
+from quarantine.record import alarms, certificates, drives, messages
+from quarantine.record.database import models, rows
+from quarantine.record.database.base import Repository
+from quarantine.record.words import lifecycle
+from quarantine.record.words.clock import CLOCKS_APART
+from quarantine.record.words.facts import (
     JSON,
     Initiator,
     NewCertificate,
@@ -23,9 +25,9 @@ from quarantine.record.facts import (
     SlotRecord,
     UnreadableSlot,
 )
-from quarantine.record.reasons import LASTING, AlarmCode, HoldCode, HoldReason
-from quarantine.record.states import Event, State
-from quarantine.record.texts import storable
+from quarantine.record.words.reasons import LASTING, AlarmCode, HoldCode, HoldReason
+from quarantine.record.words.states import Event, State
+from quarantine.record.words.texts import storable
 
 _SLOTS = models.slots
 _HISTORY = models.history

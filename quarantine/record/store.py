@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from quarantine.doors import Clock, utc_now
-from quarantine.record import engine as door
-from quarantine.record import migrate
 from quarantine.record.alarms import AlarmRepository
 from quarantine.record.campaigns import CampaignRepository
 from quarantine.record.certificates import CertificateRepository
+from quarantine.record.database import engine as door
+from quarantine.record.database import migrate
 from quarantine.record.documents import DocumentRepository
 from quarantine.record.drives import DriveRepository
 from quarantine.record.history import HistoryRepository

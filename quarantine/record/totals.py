@@ -13,14 +13,14 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from quarantine.record import models
-from quarantine.record.base import Repository
-from quarantine.record.damaged import fits, readable
-from quarantine.record.facts import SlotRecord
-from quarantine.record.maintained import in_effect
-from quarantine.record.paging import asked_of_each
-from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, Event, State
-from quarantine.record.texts import NAME_LENGTH, storable
+from quarantine.record.database import models
+from quarantine.record.database.base import Repository
+from quarantine.record.database.damaged import fits, readable
+from quarantine.record.database.maintained import in_effect
+from quarantine.record.database.paging import asked_of_each
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.states import CASE_OPEN, FREE_TO_SCHEDULE, Event, State
+from quarantine.record.words.texts import NAME_LENGTH, storable
 
 MAX_SECONDS: Final = 30 * 86400.0
 """Of one case; a clock that was set must not spoil a sum for ever."""

@@ -15,9 +15,9 @@ from typing import Final
 
 from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import View
-from quarantine.record.facts import SlotRecord
-from quarantine.record.reasons import AlarmCode
-from quarantine.record.states import WAITING_FOR_PEOPLE
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.reasons import AlarmCode
+from quarantine.record.words.states import WAITING_FOR_PEOPLE
 from quarantine.rules.alarmbook import StandingAlarms
 from quarantine.rules.maintenance import Maintenances
 

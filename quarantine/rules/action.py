@@ -9,9 +9,9 @@ from typing import Final
 from oslo_config.cfg import ConfigOpts
 
 from eraser.protocol.ticket import Defence, DomainSeen
-from quarantine.record.facts import Initiator, SlotChanges
-from quarantine.record.reasons import AlarmCode, HoldReason
-from quarantine.record.states import Event
+from quarantine.record.words.facts import Initiator, SlotChanges
+from quarantine.record.words.reasons import AlarmCode, HoldReason
+from quarantine.record.words.states import Event
 from quarantine.rules.handover import Handover
 
 NO_CHANGES: Final = SlotChanges()

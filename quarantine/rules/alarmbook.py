@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from quarantine.record.reasons import AlarmCode
+from quarantine.record.words.reasons import AlarmCode
 
 LOG = logging.getLogger(__name__)
 

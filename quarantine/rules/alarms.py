@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Final
 
 from eraser.protocol.ticket import DomainSeen
-from quarantine.record.facts import SlotRecord
-from quarantine.record.reasons import AlarmCode
-from quarantine.record.states import WORKING, State
-from quarantine.record.texts import ALARM_LENGTH, storable
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.reasons import AlarmCode
+from quarantine.record.words.states import WORKING, State
+from quarantine.record.words.texts import ALARM_LENGTH, storable
 from quarantine.rules.handover import Handover
 from quarantine.rules.observation import Observation
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from eraser.protocol.identity import Slot
-from quarantine.record.facts import SlotRecord
-from quarantine.record.reasons import AlarmCode
-from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, State
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.reasons import AlarmCode
+from quarantine.record.words.states import CASE_OPEN, FREE_TO_SCHEDULE, State
 from quarantine.rules.action import Action, ActionKind
 from quarantine.rules.alarmbook import alarm
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from quarantine.record.campaign_facts import CampaignSlot, CampaignState, CampaignStep
-from quarantine.record.facts import SlotRecord
-from quarantine.record.states import State
+from quarantine.record.words.campaign_facts import CampaignSlot, CampaignState, CampaignStep
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.states import State
 from quarantine.rules import holds
 
 _ANOTHER: Final = "another drive is in the slot than when the campaign began"

@@ -14,7 +14,7 @@ from eraser.protocol.policy import Label, Unallocated
 from eraser.protocol.remarks import remarks
 from eraser.protocol.report import EraseReport, Verdict
 from eraser.protocol.visits import came_back, read_otherwise
-from quarantine.record.reasons import HoldCode
+from quarantine.record.words.reasons import HoldCode
 
 
 def of_unproved(order: EraseOrder, report: EraseReport) -> HoldCode:

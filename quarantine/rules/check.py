@@ -19,9 +19,9 @@ from eraser.protocol.report import EraseReport, Outcome, Verdict
 from quarantine.evidence import certificate, consistency, images, methods, reading
 from quarantine.evidence.certificate import CertificateEvidence, Link
 from quarantine.evidence.sections import Issuer
-from quarantine.record.facts import SlotRecord
-from quarantine.record.reasons import HoldCode, HoldReason
-from quarantine.record.states import WORKING
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.reasons import HoldCode, HoldReason
+from quarantine.record.words.states import WORKING
 from quarantine.rules import causes, holds
 
 MAX_CERTIFICATE_BYTES = codec.MAX_DOCUMENT_BYTES // 2

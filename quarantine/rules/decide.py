@@ -14,9 +14,9 @@ from typing import Final
 
 from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE, View
-from quarantine.record.facts import SlotChanges, SlotRecord
-from quarantine.record.reasons import AlarmCode, HoldCode
-from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, Custody, Event, State
+from quarantine.record.words.facts import SlotChanges, SlotRecord
+from quarantine.record.words.reasons import AlarmCode, HoldCode
+from quarantine.record.words.states import CASE_OPEN, WAITING_FOR_PEOPLE, Custody, Event, State
 from quarantine.rules import absence
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.alarmbook import only

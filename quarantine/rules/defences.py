@@ -13,9 +13,9 @@ from typing import Final
 
 from eraser.protocol.report import Hello
 from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding, GateTestimony, TicketState
-from quarantine.record.facts import HostRecord, SlotRecord
-from quarantine.record.states import State
-from quarantine.record.texts import ALARM_LENGTH, storable
+from quarantine.record.words.facts import HostRecord, SlotRecord
+from quarantine.record.words.states import State
+from quarantine.record.words.texts import ALARM_LENGTH, storable
 from quarantine.rules.action import ServiceLimits, SlotContext
 
 _SETTLED_SECONDS: Final = 60.0

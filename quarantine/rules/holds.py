@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from quarantine.record.facts import HistoryRow, SlotRecord
-from quarantine.record.reasons import HoldCode, HoldReason
-from quarantine.record.states import State
+from quarantine.record.words.facts import HistoryRow, SlotRecord
+from quarantine.record.words.reasons import HoldCode, HoldReason
+from quarantine.record.words.states import State
 
 OLDER: Final = "older"
 """Shown where none is stored: the slot was held by a release that had no codes. Never stored."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 
 from eraser.protocol.identity import Slot
-from quarantine.record.facts import Maintenance, Subject
+from quarantine.record.words.facts import Maintenance, Subject
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from quarantine.cloud.facts import View
-from quarantine.record.facts import NextHold, SlotChanges, SlotRecord
-from quarantine.record.reasons import AlarmCode, HoldCode
-from quarantine.record.states import Custody, Event
+from quarantine.record.words.facts import NextHold, SlotChanges, SlotRecord
+from quarantine.record.words.reasons import AlarmCode, HoldCode
+from quarantine.record.words.states import Custody, Event
 from quarantine.rules.action import NO_CHANGES, Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.alarmbook import only
 from quarantine.rules.handover import Handover

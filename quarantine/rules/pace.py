@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from quarantine.record.states import State
+from quarantine.record.words.states import State
 
 SAMPLES: Final = 64
 """Of the newest cases of a model."""

@@ -11,9 +11,9 @@ from typing import Final
 
 from eraser.protocol.ticket import Ticket, TicketReceipt, TicketState, units_of
 from eraser.protocol.transport.signing import PublicKey
-from quarantine.record.facts import SlotRecord
-from quarantine.record.reasons import HoldCode, HoldReason
-from quarantine.record.states import Custody, State
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.reasons import HoldCode, HoldReason
+from quarantine.record.words.states import Custody, State
 from quarantine.rules import holds
 from quarantine.rules import ticket as stored
 

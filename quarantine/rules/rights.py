@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from eraser.protocol.identity import Slot
-from quarantine.record.facts import OfferClaim
-from quarantine.record.states import Custody, State
+from quarantine.record.words.facts import OfferClaim
+from quarantine.record.words.states import Custody, State
 
 Offer = tuple[str, Slot]
 """A provider's uuid, and the slot that its name stands for."""

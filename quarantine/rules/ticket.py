@@ -18,7 +18,7 @@ from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError
 from quarantine.evidence import sanitizelog
-from quarantine.record.facts import SlotRecord
+from quarantine.record.words.facts import SlotRecord
 
 
 def build(order: EraseOrder, report: EraseReport, certificate: str) -> Ticket:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from quarantine.record.states import FREE_TO_SCHEDULE, WORKING, State
+from quarantine.record.words.states import FREE_TO_SCHEDULE, WORKING, State
 from quarantine.rules import holds
 from quarantine.rules.capacity import minutes
 from quarantine.rules.pace import Pace, due, late_after

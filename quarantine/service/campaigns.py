@@ -23,18 +23,18 @@ from quarantine.errors import (
     QuarantineError,
     UnavailableError,
 )
-from quarantine.record.campaign_facts import (
+from quarantine.record.store import Store
+from quarantine.record.words.campaign_facts import (
     ENDED,
     OPEN,
     Campaign,
     CampaignSlot,
     CampaignState,
 )
-from quarantine.record.facts import NextHold, SlotChanges, SlotRecord
-from quarantine.record.reasons import HoldCode
-from quarantine.record.states import Event, State
-from quarantine.record.store import Store
-from quarantine.record.texts import storable
+from quarantine.record.words.facts import NextHold, SlotChanges, SlotRecord
+from quarantine.record.words.reasons import HoldCode
+from quarantine.record.words.states import Event, State
+from quarantine.record.words.texts import storable
 from quarantine.rules import holds
 from quarantine.rules.campaign import CampaignAct, CampaignMove, CampaignTerms, next_move, spare
 from quarantine.service.turns import TimeBox

@@ -16,8 +16,8 @@ from quarantine.evidence.attestations import Attestation
 from quarantine.evidence.chain import stamps
 from quarantine.evidence.sections import Issuer
 from quarantine.inputfile import read_file
-from quarantine.record.states import State
 from quarantine.record.store import Store
+from quarantine.record.words.states import State
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.deleted_servers import DeletedServers
 from quarantine.service.handovers import Handovers

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from quarantine.errors import UnreadableError
-from quarantine.record.facts import SlotRecord
-from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.states import Event, State
 from quarantine.rules.action import ServiceLimits, SlotContext
 from quarantine.rules.defences import weigh
 

@@ -11,11 +11,11 @@ from quarantine.cloud import custody
 from quarantine.cloud.facts import View
 from quarantine.doors import new_uuid
 from quarantine.errors import BadInputError, ConflictError
-from quarantine.record.facts import UNSET, SlotChanges, SlotRecord
-from quarantine.record.reasons import AlarmCode
-from quarantine.record.states import Custody, Event
 from quarantine.record.store import Store
-from quarantine.record.texts import storable
+from quarantine.record.words.facts import UNSET, SlotChanges, SlotRecord
+from quarantine.record.words.reasons import AlarmCode
+from quarantine.record.words.states import Custody, Event
+from quarantine.record.words.texts import storable
 from quarantine.rules.action import Action, ActionKind
 from quarantine.rules.alarmbook import alarm
 from quarantine.service import owners

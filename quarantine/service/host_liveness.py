@@ -13,11 +13,11 @@ from datetime import datetime
 from typing import Final
 
 from quarantine.doors import Clock, utc_now
-from quarantine.record.clock import last_word
-from quarantine.record.facts import SlotRecord
-from quarantine.record.reasons import AlarmCode
-from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, WORKING
 from quarantine.record.store import Store
+from quarantine.record.words.clock import last_word
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.reasons import AlarmCode
+from quarantine.record.words.states import CASE_OPEN, FREE_TO_SCHEDULE, WORKING
 from quarantine.rules.absence import too_many
 from quarantine.rules.alarmbook import alarm, over
 from quarantine.rules.maintenance import Maintenances

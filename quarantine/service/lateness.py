@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from quarantine.record.reasons import AlarmCode
+from quarantine.record.words.reasons import AlarmCode
 from quarantine.rules.alarmbook import alarm, over
 
 

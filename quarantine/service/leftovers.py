@@ -13,9 +13,9 @@ from typing import Final
 
 from quarantine.doors import Clock, utc_now
 from quarantine.record.alarms import AlarmLine
-from quarantine.record.reasons import LASTING, AlarmCode
 from quarantine.record.slots import CALLED_FOR
 from quarantine.record.store import Store
+from quarantine.record.words.reasons import LASTING, AlarmCode
 from quarantine.rules.alarmbook import over
 
 REMEMBERED: Final = frozenset(

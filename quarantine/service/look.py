@@ -17,9 +17,9 @@ from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE_TRAITS, Provider, View
 from quarantine.errors import ConflictError
 from quarantine.logs import named
-from quarantine.record.facts import SlotChanges, SlotRecord
-from quarantine.record.states import State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges, SlotRecord
+from quarantine.record.words.states import State
 from quarantine.rules import absence
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.alarmbook import SlotInState, alarm

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from eraser.protocol.identity import Slot
 from quarantine.cloud.novafacts import SOFT_DELETED, ComputeService, Migration, Server
 from quarantine.errors import QuarantineError, UnavailableError
-from quarantine.record.facts import SlotRecord
+from quarantine.record.words.facts import SlotRecord
 
 LOG = logging.getLogger(__name__)
 

@@ -24,9 +24,9 @@ from quarantine.errors import BadInputError
 from quarantine.evidence.keys import rotation
 from quarantine.evidence.keys.rotation import Rotation
 from quarantine.inputfile import read_file, read_found
-from quarantine.record.facts import StoredRotation
-from quarantine.record.reasons import AlarmCode
 from quarantine.record.store import Store
+from quarantine.record.words.facts import StoredRotation
+from quarantine.record.words.reasons import AlarmCode
 from quarantine.rules.alarmbook import alarm
 
 

@@ -20,9 +20,9 @@ from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import Provider
 from quarantine.doors import new_uuid, utc_now
 from quarantine.errors import QuarantineError, UnavailableError
-from quarantine.record.facts import PLACEMENT, READING, SWEEP, SlotRecord
-from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import PLACEMENT, READING, SWEEP, SlotRecord
+from quarantine.record.words.states import CASE_OPEN, FREE_TO_SCHEDULE, State
 from quarantine.rules import absence
 from quarantine.rules.absence import Absences
 from quarantine.rules.action import ServiceLimits

@@ -13,8 +13,8 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 
 from eraser.protocol.identity import Slot
-from quarantine.record.facts import SlotRecord
-from quarantine.record.states import State
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.states import State
 
 
 class RereadSchedule:

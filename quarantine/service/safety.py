@@ -25,9 +25,9 @@ from quarantine.errors import (
     UnavailableError,
     UnreadableError,
 )
-from quarantine.record.facts import SlotChanges, SlotRecord
-from quarantine.record.reasons import AlarmCode
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges, SlotRecord
+from quarantine.record.words.reasons import AlarmCode
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.alarmbook import SlotInState, alarm
 from quarantine.rules.rights import entitled

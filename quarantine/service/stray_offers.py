@@ -8,9 +8,9 @@ from typing import Protocol
 
 from quarantine.cloud import custody
 from quarantine.errors import QuarantineError
-from quarantine.record.facts import SlotChanges, SlotRecord, UnreadableSlot
-from quarantine.record.reasons import AlarmCode, HoldCode
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges, SlotRecord, UnreadableSlot
+from quarantine.record.words.reasons import AlarmCode, HoldCode
 from quarantine.rules.alarmbook import StandingAlarms, alarm
 from quarantine.rules.decide import UNBURNT
 from quarantine.rules.holds import because

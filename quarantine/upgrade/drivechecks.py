@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from quarantine.record.states import State
+from quarantine.record.words.states import State
 from quarantine.upgrade.facts import Facts, Role
 from quarantine.upgrade.finding import Check, Finding, FindingLevel, not_given, unknown
 from quarantine.upgrade.nova.devicespec import first

@@ -12,7 +12,7 @@ from eraser.protocol.identity import Slot
 from eraser.protocol.profile import Profile
 from eraser.protocol.report import SeenDrive
 from quarantine.cloud.facts import Provider, View
-from quarantine.record.facts import HostRecord, SlotRecord
+from quarantine.record.words.facts import HostRecord, SlotRecord
 from quarantine.upgrade.nova.alias import Alias
 from quarantine.upgrade.nova.devicespec import DeviceSpec, PciDevice
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from eraser.protocol.ticket import Defence, DefenceStanding
-from quarantine.record.facts import HostRecord
+from quarantine.record.words.facts import HostRecord
 from quarantine.upgrade.facts import Facts
 from quarantine.upgrade.finding import Check, Finding, FindingLevel, unknown
 from quarantine.upgrade.slotchecks import enrolled

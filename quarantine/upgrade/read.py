@@ -11,8 +11,8 @@ from typing import Final, Protocol
 from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import Provider, View
 from quarantine.errors import QuarantineError
-from quarantine.record.facts import HostRecord
 from quarantine.record.store import Store
+from quarantine.record.words.facts import HostRecord
 from quarantine.upgrade.facts import ConfigSource, Facts, ProviderSeen, Role
 from quarantine.upgrade.nova import options
 

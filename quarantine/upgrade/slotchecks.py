@@ -8,7 +8,7 @@ from typing import Final
 
 from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE
-from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, Custody, State
+from quarantine.record.words.states import CASE_OPEN, WAITING_FOR_PEOPLE, Custody, State
 from quarantine.upgrade.facts import Facts, SlotFindings
 from quarantine.upgrade.finding import Check, Finding, FindingLevel
 

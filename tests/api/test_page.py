@@ -28,11 +28,11 @@ from quarantine.operations.campaigns import CampaignQuery, Initiator
 from quarantine.operations.maintenance import Subject
 from quarantine.operations.plane import Plane
 from quarantine.page import routes
-from quarantine.record import engine as door
-from quarantine.record import models
 from quarantine.record.alarms import AlarmCall
-from quarantine.record.facts import SlotChanges
-from quarantine.record.reasons import HoldCode
+from quarantine.record.database import engine as door
+from quarantine.record.database import models
+from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.reasons import HoldCode
 from quarantine.rules import holds
 from tests.api.browser import chromium, look, serving, violations
 from tests.unit.quarantine.api.client import DRIVE, NAMES, SLOTS, Site

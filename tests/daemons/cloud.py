@@ -20,9 +20,9 @@ from typing import Any, Final, Self
 from eraser.agent.bell import SOCKET
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot
-from quarantine.record.facts import HistoryRow, SlotRecord
-from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import HistoryRow, SlotRecord
+from quarantine.record.words.states import Event, State
 from quarantine.service.issue import brokeracl
 from tests.lab.errors import LabError
 from tests.lab.guest.payload import REPOSITORY

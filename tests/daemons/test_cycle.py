@@ -11,7 +11,7 @@ import time
 import pytest
 
 from eraser.protocol.identity import Slot
-from quarantine.record.states import Event, State
+from quarantine.record.words.states import Event, State
 from tests.daemons.cloud import Cloud
 from tests.lab.errors import LabError
 from tests.lab.services.nova_daemons import compute_has_patch

@@ -6,7 +6,7 @@ import contextlib
 import time
 
 from eraser.protocol.identity import Slot
-from quarantine.record.states import Event, State
+from quarantine.record.words.states import Event, State
 from tests.daemons.cloud import Cloud
 from tests.lab.errors import LabError
 from tests.lab.services.nova_standin import Server

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quarantine.record.states import State
+from quarantine.record.words.states import State
 from tests.lab.demo.board import Board
 from tests.lab.demo.cycle import Demo
 from tests.lab.demo.novasite import BELLS

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from eraser.state.case_files import CaseFiles
-from quarantine.record.facts import HistoryRow
-from quarantine.record.states import Event, State
+from quarantine.record.words.facts import HistoryRow
+from quarantine.record.words.states import Event, State
 from tests.lab.errors import LabError
 from tests.lab.nvme.faults import HEALTHY, Faults
 from tests.lab.rack.drive import RackDrive

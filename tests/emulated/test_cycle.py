@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from quarantine.record.states import Event, State
+from quarantine.record.words.states import Event, State
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import worst_case_detection
 from tests.emulated.cycling import (

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from eraser.protocol.policy import Policy, Verification
-from quarantine.record.states import Event, State
+from quarantine.record.words.states import Event, State
 from tests.emulated.cycling import PATIENCE, Floor
 from tests.lab.site import DEFAULT_POLICY, Site
 

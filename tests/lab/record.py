@@ -7,8 +7,8 @@ import os
 import tempfile
 from pathlib import Path
 
-from quarantine.record import engine as door
-from quarantine.record import models
+from quarantine.record.database import engine as door
+from quarantine.record.database import models
 from quarantine.record.store import Store
 
 

@@ -24,9 +24,9 @@ from eraser.protocol.inbound import MessageKind
 from eraser.protocol.policy import Limits, Policy, Verification
 from eraser.protocol.transport.messaging import BrokerRedis, host_queue, make_app
 from quarantine.errors import QuarantineError
-from quarantine.record.facts import HistoryRow, SlotRecord
-from quarantine.record.states import State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import HistoryRow, SlotRecord
+from quarantine.record.words.states import State
 from quarantine.service.issue import brokeracl
 from tests.lab.errors import LabError
 from tests.lab.guest.commands import GuestProcess

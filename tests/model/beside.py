@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from quarantine.record.states import State
+from quarantine.record.words.states import State
 from tests.model.canonical import canonical_place, domains
 from tests.model.common import ME, OTHER, Common, Face, face
 from tests.model.control import ALARM

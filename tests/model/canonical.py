@@ -10,7 +10,7 @@ from typing import Any
 from eraser.ownership.model import SlotEntry
 from eraser.protocol.report import Hello
 from eraser.protocol.ticket import TicketState
-from quarantine.record.facts import SlotRecord
+from quarantine.record.words.facts import SlotRecord
 from tests.model import papers
 from tests.model.books import domain
 from tests.model.papers import ENTRIES, HELLOS, NOW, RECORDS, instance, order, order_token, ticket

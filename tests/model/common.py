@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from quarantine.record.lifecycle import events
-from quarantine.record.states import WAITING_FOR_PEOPLE, Event, State
+from quarantine.record.words.lifecycle import events
+from quarantine.record.words.states import WAITING_FOR_PEOPLE, Event, State
 from tests.model.glimpse import UNSEEN, glimpse
 from tests.model.papers import RECORDS, drive_of
 from tests.model.world import NOWHERE, Drive, Known, Place, ghost, server

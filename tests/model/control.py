@@ -17,12 +17,12 @@ from typing import Any
 from eraser.protocol.identity import ControllerIdentity, Slot
 from quarantine.cloud.facts import View
 from quarantine.errors import ConflictError, QuarantineError
-from quarantine.record.facts import (
+from quarantine.record.words.facts import (
     NewCertificate,
     SlotChanges,
     SlotRecord,
 )
-from quarantine.record.states import Event, State
+from quarantine.record.words.states import Event, State
 from quarantine.rules import receipts
 from quarantine.rules import ticket as ticket_rules
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from quarantine.cloud.facts import View
-from quarantine.record.facts import SlotRecord
-from quarantine.record.states import WAITING_FOR_PEOPLE, Event, State
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.states import WAITING_FOR_PEOPLE, Event, State
 from quarantine.rules.action import Action, ActionKind, SlotContext
 from tests.model.placement import Placement
 from tests.model.search import Slip

@@ -6,8 +6,8 @@ import dataclasses
 import functools
 from typing import Any, NoReturn
 
-from quarantine.record.facts import SlotRecord
-from quarantine.record.states import State
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.states import State
 from tests.model.papers import RECORDS, identity, slot
 from tests.model.world import NOWHERE
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from eraser.protocol.report import AcceptedOrder
 from eraser.protocol.ticket import TicketSeen
-from quarantine.record.facts import SlotRecord
+from quarantine.record.words.facts import SlotRecord
 from tests.model.papers import HELLOS, RECORDS, order_mail, order_token
 from tests.model.world import NOWHERE, World
 

@@ -15,8 +15,8 @@ from eraser.controller.spec import SanitizeState
 from eraser.ownership.facts import CaseSeen, CaseStanding, DriveSeen, SlotFacts, Starting
 from eraser.ownership.model import Book, KeptTicket, SlotEntry
 from eraser.protocol.ticket import Ticket, TicketState
-from quarantine.record.facts import SlotRecord
-from quarantine.record.states import State
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.states import State
 from tests.model import gauge, papers
 from tests.model.books import domain
 from tests.model.gauge import OWN_WRITES, Gauge, Habit, Use

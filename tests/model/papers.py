@@ -13,7 +13,7 @@ from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.report import EraseReport, Hello, Outcome, Verdict
 from eraser.protocol.ticket import Ticket, TicketReceipt, TicketState
-from quarantine.record.facts import (
+from quarantine.record.words.facts import (
     SlotRecord,
 )
 from quarantine.rules import ticket as ticket_rules

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from quarantine.record.states import State
+from quarantine.record.words.states import State
 from tests.model import nova
 from tests.model.canonical import canonical
 from tests.model.control import ALARM

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from quarantine.record.states import State
+from quarantine.record.words.states import State
 from tests.model.beside import Beside, Deed
 from tests.model.common import Common, Face
 from tests.model.protocol import Protocol

@@ -9,9 +9,10 @@ from typing import Any
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.report import Hello
 from quarantine.errors import ConflictError, IllegalTransitionError
-from quarantine.record import lifecycle, rows
 from quarantine.record import slots as table
-from quarantine.record.facts import (
+from quarantine.record.database import rows
+from quarantine.record.words import lifecycle
+from quarantine.record.words.facts import (
     Approved,
     DriveRecord,
     HostRecord,
@@ -21,8 +22,8 @@ from quarantine.record.facts import (
     SlotChanges,
     SlotRecord,
 )
-from quarantine.record.reasons import HoldReason
-from quarantine.record.states import Custody, Event, State
+from quarantine.record.words.reasons import HoldReason
+from quarantine.record.words.states import Custody, Event, State
 from tests.model.glimpse import Glimpse
 from tests.model.papers import (
     CLASS,

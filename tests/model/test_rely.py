@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from quarantine.record.states import Event, State
+from quarantine.record.words.states import Event, State
 from quarantine.service.issue import drive_inventory
 from tests.model.beside import Beside, Deed
 from tests.model.common import ME, OTHER, as_seen, face, like

@@ -9,7 +9,7 @@ import fixtures
 from eraser.protocol.identity import Slot
 from nova_patch import born_reserved
 from nova_patch.start import EVERYWHERE
-from quarantine.record.states import State
+from quarantine.record.words.states import State
 from quarantine.rules.action import ServiceLimits
 from tests.lab.services.placement import write_clouds_yaml
 from tests.lab.services.process import free_port

@@ -22,9 +22,9 @@ from quarantine.cloud.placement import Placement
 from quarantine.errors import RefusedError
 from quarantine.evidence.sections import Issuer
 from quarantine.operations.enrol import EnrolmentTerms, enrol
-from quarantine.record.facts import Initiator, SlotRecord
-from quarantine.record.states import State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import Initiator, SlotRecord
+from quarantine.record.words.states import State
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.inbound.messages import Inbox
 from quarantine.service.issue.dispatch import Dispatcher

@@ -3,7 +3,7 @@ erase is cut off or answered late. How a real eraser finds that out is tested on
 
 from __future__ import annotations
 
-from quarantine.record.states import State
+from quarantine.record.words.states import State
 from tests.nova.leakcase import LeakCase
 from tests.nova.leaks import Saw
 from tests.nova.plane import LIMITS

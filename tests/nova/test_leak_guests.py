@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eraser.protocol.identity import Slot
-from quarantine.record.states import State
+from quarantine.record.words.states import State
 from tests.nova.leakcase import LeakCase
 from tests.nova.leaks import Saw
 from tests.nova.plane import LIMITS

@@ -10,7 +10,7 @@ from nova import exception, utils
 from nova.tests.functional.api import client
 
 from eraser.protocol.identity import Slot
-from quarantine.record.states import State
+from quarantine.record.words.states import State
 from tests.nova.harness import Server
 from tests.nova.leakcase import LeakCase
 from tests.nova.leaks import Saw

@@ -9,7 +9,7 @@ import shutil
 from nova.cmd import manage
 
 from eraser.protocol.identity import Slot
-from quarantine.record.states import State
+from quarantine.record.words.states import State
 from tests.nova.harness import Server
 from tests.nova.leakcase import LeakCase
 from tests.nova.leaks import Saw

@@ -14,8 +14,8 @@ from typing import Any
 from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import View
 from quarantine.cloud.placement import Placement
-from quarantine.record.facts import SlotRecord
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotRecord
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
 

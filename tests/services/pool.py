@@ -22,9 +22,9 @@ from quarantine.cloud.facts import View, slot_of
 from quarantine.cloud.placement import Placement
 from quarantine.errors import UnavailableError
 from quarantine.operations.enrol import EnrolmentTerms, enrol
-from quarantine.record.facts import NewCertificate, SlotChanges, SlotRecord
-from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import NewCertificate, SlotChanges, SlotRecord
+from quarantine.record.words.states import Event, State
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
 from tests.lab.record import migrated_file

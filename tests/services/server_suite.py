@@ -11,10 +11,10 @@ import sqlalchemy as sa
 
 from eraser.protocol.identity import Slot
 from quarantine.errors import ConflictError, UnavailableError
-from quarantine.record import engine as door
-from quarantine.record import models
-from quarantine.record.facts import SlotChanges
+from quarantine.record.database import engine as door
+from quarantine.record.database import models
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges
 from tests.lab.record import empty
 from tests.unit.quarantine.store_suite import OTHER, SLOT, StoreSuite, current, enrol
 

@@ -11,8 +11,8 @@ from quarantine.api import application
 from quarantine.api.routes import OPERATIONS
 from quarantine.operations import keys
 from quarantine.operations.plane import Plane, ServingPlane
-from quarantine.record.facts import Initiator, SlotChanges
-from quarantine.record.states import Event, State
+from quarantine.record.words.facts import Initiator, SlotChanges
+from quarantine.record.words.states import Event, State
 from tests.lab.services.redis import RedisServer
 from tests.services.pool import Pool
 from tests.unit.quarantine.api.client import Client

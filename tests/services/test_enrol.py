@@ -27,9 +27,9 @@ from quarantine.operations.enrol import (
 )
 from quarantine.operations.plane import Plane, ServingPlane
 from quarantine.operations.survey import survey
-from quarantine.record.facts import Initiator
-from quarantine.record.reasons import HoldCode
-from quarantine.record.states import Event, State
+from quarantine.record.words.facts import Initiator
+from quarantine.record.words.reasons import HoldCode
+from quarantine.record.words.states import Event, State
 from quarantine.rules import holds
 from tests.lab.services.faults import Fault, Kind
 from tests.services.pool import ADDRESS, Pool

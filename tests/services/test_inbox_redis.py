@@ -52,10 +52,10 @@ from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.evidence.chain import ledger
 from quarantine.operations.enrol import EnrolmentRequest, take
 from quarantine.operations.plane import Plane
-from quarantine.record.facts import SlotRecord
-from quarantine.record.reasons import AlarmCode
-from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.reasons import AlarmCode
+from quarantine.record.words.states import Event, State
 from quarantine.service.issue import brokeracl
 from quarantine.service.issue.celery_app import make_app
 from tests.lab.services.broker import Broker

@@ -18,8 +18,8 @@ from quarantine.cloud.placement import Placement
 from quarantine.doors import new_uuid
 from quarantine.errors import BadInputError, ConflictError, UnavailableError
 from quarantine.operations.enrol import EnrolmentTerms, enrol
-from quarantine.record.facts import SlotChanges
-from quarantine.record.states import Event, State
+from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.states import Event, State
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.handover import Handover
 from quarantine.service.reconciler import Reconciler, worst_case_detection

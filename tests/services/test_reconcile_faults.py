@@ -17,7 +17,7 @@ from quarantine.cloud import custody
 from quarantine.cloud.facts import View
 from quarantine.cloud.placement import Placement
 from quarantine.errors import ConflictError, UnavailableError
-from quarantine.record.states import State
+from quarantine.record.words.states import State
 from tests.lab.services.faults import Fault, Kind
 from tests.lab.services.nova_standin import Server
 from tests.services.pool import Pool

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from quarantine.record import migrate
+from quarantine.record.database import migrate
 from quarantine.record.store import Store
 from tests.lab.services.mariadb import Mariadb
 from tests.services.server_suite import ServerSuite

@@ -11,7 +11,7 @@ import pytest
 from eraser.protocol.identity import Slot
 from quarantine import cli
 from quarantine.errors import UnavailableError
-from quarantine.record.facts import SlotChanges
+from quarantine.record.words.facts import SlotChanges
 from quarantine.upgrade.catalogue import judge
 from quarantine.upgrade.facts import ConfigSource, Facts, Role
 from quarantine.upgrade.finding import Finding

@@ -13,8 +13,8 @@ from typing import Final, Protocol
 
 from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import CONSUMER_TYPE, slot_of
-from quarantine.record.facts import SlotRecord
-from quarantine.record.states import Event
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.states import Event
 from quarantine.rules.action import ServiceLimits
 from tests.lab.services.nova_standin import OTU_TRAIT
 from tests.site.hosts import Drive, Host

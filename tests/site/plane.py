@@ -21,9 +21,9 @@ from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cloud.compute import Compute
 from quarantine.cloud.placement import Placement as Door
 from quarantine.conf import load
-from quarantine.record.facts import SlotRecord
-from quarantine.record.states import Event
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.states import Event
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.container import Assembly
 from quarantine.service.inbound import intake

@@ -18,9 +18,9 @@ from quarantine.cloud.facts import CONSUMER_TYPE
 from quarantine.errors import QuarantineError
 from quarantine.operations.enrol import EnrolmentTerms, carry_out
 from quarantine.operations.survey import survey
-from quarantine.record import models
-from quarantine.record.facts import Initiator
-from quarantine.record.states import Event, State
+from quarantine.record.database import models
+from quarantine.record.words.facts import Initiator
+from quarantine.record.words.states import Event, State
 from tests.site.broker import Broker
 from tests.site.hosts import Drive, Host, identity, seeded_key
 from tests.site.line import Connection, Proxy, Weather

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from quarantine.record.facts import SlotChanges, SlotRecord
-from quarantine.record.reasons import HoldCode
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges, SlotRecord
+from quarantine.record.words.reasons import HoldCode
 from quarantine.rules import decide
 from quarantine.rules.action import Action, ActionKind
 from quarantine.rules.holds import because

@@ -40,9 +40,9 @@ from quarantine.errors import UnavailableError
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import Link
 from quarantine.evidence.keys import rotation
-from quarantine.record.facts import NewCertificate, SlotChanges
-from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import NewCertificate, SlotChanges
+from quarantine.record.words.states import Event, State
 from quarantine.service.container import Assembly
 from tests.lab.guide import GUIDE, blocks
 from tests.unit.quarantine.test_certificate import issue

@@ -17,7 +17,7 @@ from quarantine.evidence.certificate import SignedCertificate
 from quarantine.evidence.keys import rotation
 from quarantine.evidence.sheet import page
 from quarantine.inputfile import read_found
-from quarantine.record.facts import SignedTestimony
+from quarantine.record.words.facts import SignedTestimony
 
 ORDER_SUFFIX, REPORT_SUFFIX, HOST_KEY_SUFFIX = ".order.jws", ".report.jws", ".host.jwk"
 """Of the files beside ``DIGEST.json``. Not ``.json``: a directory's certificates are ``*.json``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from quarantine.record.models import metadata
+from quarantine.record.database.models import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -10,10 +10,10 @@ from eraser.protocol.report import EraseReport, Step
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.doors import Clock
 from quarantine.errors import ConflictError
-from quarantine.record.facts import NonceUse, SlotChanges, SlotRecord
-from quarantine.record.reasons import AlarmCode
-from quarantine.record.states import Event
 from quarantine.record.store import Store
+from quarantine.record.words.facts import NonceUse, SlotChanges, SlotRecord
+from quarantine.record.words.reasons import AlarmCode
+from quarantine.record.words.states import Event
 from quarantine.rules.alarmbook import alarm
 from quarantine.rules.check import ReasonedRuling, Ruling
 from quarantine.service.issue.registrar import Registrar

@@ -15,9 +15,9 @@ from eraser.protocol.report import EraseReport, Hello, Progress
 from eraser.protocol.ticket import TicketReceipt
 from eraser.protocol.transport import signing
 from quarantine.errors import RefusedError
-from quarantine.record.facts import HostRecord
-from quarantine.record.reasons import AlarmCode
 from quarantine.record.store import Store
+from quarantine.record.words.facts import HostRecord
+from quarantine.record.words.reasons import AlarmCode
 from quarantine.rules.alarmbook import alarm
 from quarantine.rules.alarms import is_round
 

@@ -17,9 +17,9 @@ from typing import Any, Final, Protocol
 from eraser.protocol.identity import Slot
 from eraser.protocol.inbound import BOUNDS, MessageKind, key
 from quarantine.errors import ConflictError, QuarantineError, UnavailableError
-from quarantine.record.facts import BROKER
-from quarantine.record.reasons import AlarmCode
 from quarantine.record.store import Store
+from quarantine.record.words.facts import BROKER
+from quarantine.record.words.reasons import AlarmCode
 from quarantine.rules.alarmbook import StandingAlarms, alarm
 from quarantine.service.inbound import oldqueue
 

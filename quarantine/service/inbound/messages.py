@@ -33,10 +33,10 @@ from eraser.protocol.transport.believed import Believed
 from quarantine.doors import Clock, Monotonic, utc_now
 from quarantine.errors import BadInputError, ConflictError, QuarantineError
 from quarantine.logs import named
-from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
-from quarantine.record.reasons import AlarmCode, HoldCode
-from quarantine.record.states import WAITING_FOR_PEOPLE, WORKING, Event, State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import HostRecord, SlotChanges, SlotRecord
+from quarantine.record.words.reasons import AlarmCode, HoldCode
+from quarantine.record.words.states import WAITING_FOR_PEOPLE, WORKING, Event, State
 from quarantine.rules import defences, receipts
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.alarmbook import alarm

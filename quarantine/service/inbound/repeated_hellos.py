@@ -14,7 +14,7 @@ from typing import Final
 
 from eraser.protocol.report import Hello
 from eraser.protocol.transport.signing import PublicKey
-from quarantine.record.facts import HostRecord, SlotRecord
+from quarantine.record.words.facts import HostRecord, SlotRecord
 from quarantine.rules import defences
 
 FULL_SECONDS: Final = 300.0

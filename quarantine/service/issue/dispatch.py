@@ -19,10 +19,10 @@ from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.doors import Clock, new_uuid, utc_now
 from quarantine.errors import ConflictError
-from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
-from quarantine.record.reasons import AlarmCode
-from quarantine.record.states import WORKING, Event, State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import HostRecord, SlotChanges, SlotRecord
+from quarantine.record.words.reasons import AlarmCode
+from quarantine.record.words.states import WORKING, Event, State
 from quarantine.rules import pace
 from quarantine.rules.alarmbook import alarm
 from quarantine.service.issue import drive_inventory

@@ -15,11 +15,11 @@ from eraser.protocol.identity import ControllerIdentity, Slot, pci_address
 from eraser.protocol.report import Hello, SeenDrive
 from quarantine.doors import Clock
 from quarantine.errors import ConflictError
-from quarantine.record import lifecycle
-from quarantine.record.facts import SlotChanges, SlotRecord
-from quarantine.record.reasons import AlarmCode, HoldCode, HoldReason
-from quarantine.record.states import WORKING, Event, State
 from quarantine.record.store import Store
+from quarantine.record.words import lifecycle
+from quarantine.record.words.facts import SlotChanges, SlotRecord
+from quarantine.record.words.reasons import AlarmCode, HoldCode, HoldReason
+from quarantine.record.words.states import WORKING, Event, State
 from quarantine.rules.alarmbook import SlotInState, alarm
 from quarantine.rules.alarms import is_round
 from quarantine.rules.holds import because

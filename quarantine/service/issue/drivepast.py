@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eraser.protocol.identity import ControllerIdentity, Slot
-from quarantine.record.facts import HistoryRow, StoredCertificate
-from quarantine.record.reasons import HoldCode
-from quarantine.record.states import Event
 from quarantine.record.store import Store
+from quarantine.record.words.facts import HistoryRow, StoredCertificate
+from quarantine.record.words.reasons import HoldCode
+from quarantine.record.words.states import Event
 from quarantine.rules.lastuse import DrivePast, Moment
 from quarantine.service.issue.drive_inventory import seen_in
 

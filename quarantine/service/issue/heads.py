@@ -21,8 +21,8 @@ from quarantine.doors import Clock, utc_now
 from quarantine.errors import BadInputError, QuarantineError, UnavailableError
 from quarantine.evidence.chain import head
 from quarantine.evidence.chain.head import Head
-from quarantine.record.reasons import AlarmCode
 from quarantine.record.store import Store
+from quarantine.record.words.reasons import AlarmCode
 from quarantine.rules.alarmbook import StandingAlarms, alarm
 from quarantine.service.issue.registrar import iso
 

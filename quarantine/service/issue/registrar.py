@@ -25,7 +25,8 @@ from quarantine.evidence.attestations import Attestation
 from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
 from quarantine.evidence.sections import Approval, HistoryLine, Issuer
 from quarantine.evidence.sheet.files import write_files
-from quarantine.record.facts import (
+from quarantine.record.store import Store
+from quarantine.record.words.facts import (
     Approved,
     HistoryRow,
     NewCertificate,
@@ -34,9 +35,8 @@ from quarantine.record.facts import (
     SlotChanges,
     SlotRecord,
 )
-from quarantine.record.reasons import HoldReason
-from quarantine.record.states import Event
-from quarantine.record.store import Store
+from quarantine.record.words.reasons import HoldReason
+from quarantine.record.words.states import Event
 from quarantine.rules import ticket
 from quarantine.rules.lastuse import last_use
 from quarantine.service.issue import tickets

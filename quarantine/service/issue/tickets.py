@@ -10,9 +10,9 @@ from eraser.protocol.ticket import TICKET_TYPE, Ticket
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.doors import Clock, utc_now
 from quarantine.errors import ConflictError
-from quarantine.record.facts import SlotChanges, SlotRecord
-from quarantine.record.states import State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges, SlotRecord
+from quarantine.record.words.states import State
 from quarantine.rules import ticket
 from quarantine.service.issue.post import Post
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from quarantine.record.states import State
+from quarantine.record.words.states import State
 from tests.lab.demo.board import Board
 from tests.lab.demo.cycle import Demo
 from tests.lab.demo.result import DemoResult

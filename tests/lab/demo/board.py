@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
-from quarantine.record.facts import SlotRecord
-from quarantine.record.states import State
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.states import State
 
 _COLOURS: Final = {
     State.AVAILABLE: "32",

@@ -12,7 +12,7 @@ from typing import Final
 from eraser.protocol import codec
 from eraser.protocol.policy import Limits, Policy, Verification
 from eraser.protocol.report import EraseReport
-from quarantine.record.states import Event, State
+from quarantine.record.words.states import Event, State
 from tests.lab.demo.board import Board
 from tests.lab.demo.novasite import WHAT_IS_REAL, Nova, NovaSite, Told
 from tests.lab.demo.result import DemoResult, SlotResult, command_rows, last

@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from quarantine.record.facts import HistoryRow
-from quarantine.record.states import Event, State
+from quarantine.record.words.facts import HistoryRow
+from quarantine.record.words.states import Event, State
 from tests.lab.demo.novasite import Told
 from tests.lab.nvme.commandlog import LoggedCommand
 

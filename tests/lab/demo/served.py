@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quarantine.record.states import State
+from quarantine.record.words.states import State
 from tests.lab.demo.board import Board
 from tests.lab.demo.cycle import DRIVE_BYTES, POLICY
 from tests.lab.demo.tenants import build_and_write

@@ -9,8 +9,8 @@ from quarantine.conf.capacity import SoldFlavor
 from quarantine.doors import Doors
 from quarantine.metrics.exposition import Exporter
 from quarantine.metrics.limits import MetricsLimits
-from quarantine.record.facts import SWEEP
-from quarantine.record.reasons import HoldCode
+from quarantine.record.words.facts import SWEEP
+from quarantine.record.words.reasons import HoldCode
 from quarantine.rules import holds
 from quarantine.service.lateness import Lateness
 from quarantine.service.safety import PASS

@@ -12,14 +12,15 @@ import sqlalchemy as sa
 
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.transport.signing import PrivateKey
-from quarantine.record import engine as door
-from quarantine.record import models, pages
+from quarantine.record import pages
 from quarantine.record.alarms import AlarmCall, AlarmMark
-from quarantine.record.facts import HistoryRow, Initiator, NewCertificate, SlotChanges
+from quarantine.record.database import engine as door
+from quarantine.record.database import models
 from quarantine.record.pages import CampaignQuery, DriveQuery, SlotOrder, SlotQuery
-from quarantine.record.reasons import AlarmCode, HoldCode
-from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import HistoryRow, Initiator, NewCertificate, SlotChanges
+from quarantine.record.words.reasons import AlarmCode, HoldCode
+from quarantine.record.words.states import Event, State
 from quarantine.rules import holds
 
 START = datetime(2026, 11, 24, 12, tzinfo=UTC)

@@ -26,9 +26,9 @@ from quarantine.cloud.facts import (
     provider_name,
 )
 from quarantine.errors import ConflictError, UnavailableError
-from quarantine.record.facts import NewCertificate, SlotChanges, SlotRecord
-from quarantine.record.states import Custody, Event, State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import NewCertificate, SlotChanges, SlotRecord
+from quarantine.record.words.states import Custody, Event, State
 from quarantine.rules.mark import RESHAPED
 from tests.lab.record import migrated_file
 

@@ -13,9 +13,9 @@ from typing import Any
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import ConflictError, IllegalTransitionError
-from quarantine.record.facts import NewCertificate, SlotChanges
-from quarantine.record.states import Event
 from quarantine.record.store import Store
+from quarantine.record.words.facts import NewCertificate, SlotChanges
+from quarantine.record.words.states import Event
 
 PROCESSES = 8
 ROUNDS = 10

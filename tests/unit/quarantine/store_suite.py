@@ -25,10 +25,13 @@ from quarantine.errors import (
     StaleError,
     UnavailableError,
 )
-from quarantine.record import messages, models
-from quarantine.record.campaign_facts import CampaignState, CampaignStep
-from quarantine.record.engine import make_engine
-from quarantine.record.facts import (
+from quarantine.record import messages
+from quarantine.record.database import models
+from quarantine.record.database.engine import make_engine
+from quarantine.record.pages import CampaignQuery, DriveQuery
+from quarantine.record.store import Store
+from quarantine.record.words.campaign_facts import CampaignState, CampaignStep
+from quarantine.record.words.facts import (
     Initiator,
     NewCertificate,
     NextHold,
@@ -37,9 +40,7 @@ from quarantine.record.facts import (
     SlotRecord,
     Subject,
 )
-from quarantine.record.pages import CampaignQuery, DriveQuery
-from quarantine.record.states import Custody, Event, State
-from quarantine.record.store import Store
+from quarantine.record.words.states import Custody, Event, State
 from tests.unit.quarantine import store_racers
 from tests.unit.quarantine.pages_suite import PagesSuite
 from tests.unit.quarantine.store_racers import identity

@@ -16,8 +16,8 @@ from quarantine.cloud.facts import View
 from quarantine.cloud.placement import Placement
 from quarantine.cloud.sdk import NotFoundError
 from quarantine.errors import ConflictError
-from quarantine.record.facts import SlotChanges, SlotRecord
-from quarantine.record.states import State
+from quarantine.record.words.facts import SlotChanges, SlotRecord
+from quarantine.record.words.states import State
 from quarantine.rules.absence import Absence, Absences, weigh
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import quarantine
-from quarantine.record.reasons import AlarmCode
+from quarantine.record.words.reasons import AlarmCode
 from quarantine.rules import alarmbook, holds
 from quarantine.rules.alarmbook import ALARMS, StandingAlarms, alarm
 

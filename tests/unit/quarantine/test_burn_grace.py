@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from quarantine.record.states import State
 from quarantine.record.store import Store
+from quarantine.record.words.states import State
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
 from tests.unit.quarantine.smallcloud import (

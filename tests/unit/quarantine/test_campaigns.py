@@ -27,11 +27,11 @@ from quarantine.errors import (
 from quarantine.operations import campaigns, keys
 from quarantine.operations.campaigns import CampaignQuery, CampaignState, Initiator
 from quarantine.operations.plane import Plane
-from quarantine.record import models
-from quarantine.record.campaign_facts import CampaignSlot, CampaignStep
-from quarantine.record.facts import NewCertificate, NextHold, SlotChanges, SlotRecord
-from quarantine.record.reasons import HoldCode
-from quarantine.record.states import Event, State
+from quarantine.record.database import models
+from quarantine.record.words.campaign_facts import CampaignSlot, CampaignStep
+from quarantine.record.words.facts import NewCertificate, NextHold, SlotChanges, SlotRecord
+from quarantine.record.words.reasons import HoldCode
+from quarantine.record.words.states import Event, State
 from quarantine.rules import holds
 from quarantine.rules.campaign import CampaignAct, CampaignTerms, next_move, spare
 from quarantine.service.campaigns import CampaignWork

@@ -24,8 +24,8 @@ from quarantine.evidence import certificate, consistency, methods
 from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
 from quarantine.evidence.chain import ledger
 from quarantine.evidence.sections import Certificate, HistoryLine, Issuer, ValidationDecision
-from quarantine.record.facts import HistoryRow
-from quarantine.record.states import Event, State
+from quarantine.record.words.facts import HistoryRow
+from quarantine.record.words.states import Event, State
 from quarantine.service.issue.registrar import moments
 from tests.unit.quarantine.testimony import (
     BLOCK,

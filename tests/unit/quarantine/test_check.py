@@ -32,8 +32,8 @@ from eraser.protocol.report import (
 from quarantine.evidence import certificate, clocks, consistency, reading
 from quarantine.evidence.certificate import CertificateEvidence, Link
 from quarantine.evidence.sections import Issuer
-from quarantine.record.reasons import HoldCode
-from quarantine.record.states import State
+from quarantine.record.words.reasons import HoldCode
+from quarantine.record.words.states import State
 from quarantine.rules.check import Ruling, check
 from tests.unit.quarantine.testimony import (
     BLOCK,

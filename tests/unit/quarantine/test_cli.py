@@ -25,9 +25,9 @@ from quarantine.evidence import attestations, certificate
 from quarantine.evidence.certificate import Link
 from quarantine.evidence.sections import Issuer
 from quarantine.operations import certificates
-from quarantine.record.facts import Initiator, NewCertificate, SlotChanges
-from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import Initiator, NewCertificate, SlotChanges
+from quarantine.record.words.states import Event, State
 from quarantine.service.container import Assembly
 from tests.unit.quarantine.test_certificate import KEY, evidence_of, issue
 from tests.unit.quarantine.testimony import IDENTITY, ORDER, PROFILE, REPORT, SLOT

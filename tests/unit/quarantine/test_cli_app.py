@@ -27,8 +27,8 @@ from eraser.protocol.identity import Slot
 from quarantine.cli import slots
 from quarantine.cli.app import COMMANDS, GROUP, Commands
 from quarantine.cli.output import Lines, plain, text
-from quarantine.record.facts import SlotChanges
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges
 from tests.unit.quarantine.test_cli import Cli, conf, enrolled, ready, refused, run
 from tests.unit.quarantine.testimony import IDENTITY, SLOT
 

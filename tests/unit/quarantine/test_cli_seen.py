@@ -11,7 +11,7 @@ import pytest
 
 from quarantine import cli
 from quarantine.evidence.certificate import SignedCertificate
-from quarantine.record.facts import SlotChanges
+from quarantine.record.words.facts import SlotChanges
 from tests.unit.quarantine.api.client import SLOTS, Site
 from tests.unit.quarantine.api.test_reads import issue
 

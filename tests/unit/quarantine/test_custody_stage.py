@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from quarantine.record.facts import SlotChanges
-from quarantine.record.rows import custody_stage
-from quarantine.record.states import Custody, Event, State
+from quarantine.record.database.rows import custody_stage
+from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.states import Custody, Event, State
 from quarantine.rules.rights import entitled
 from tests.unit.quarantine.smallcloud import Clock, Cloud, certified, enrolled, open_store, slot_at
 

@@ -16,7 +16,7 @@ from quarantine import cli
 from quarantine.operations import campaigns
 from quarantine.operations.campaigns import CampaignQuery, Initiator
 from quarantine.operations.plane import Plane
-from quarantine.record import engine as door
+from quarantine.record.database import engine as door
 from tests.unit.quarantine.api.client import ADMIN, DRIVE, NAMES, SLOTS, Site
 from tests.unit.quarantine.page.visitor import visitor
 

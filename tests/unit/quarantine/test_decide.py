@@ -18,10 +18,10 @@ from quarantine.cloud.facts import (
     provider_name,
     slot_of,
 )
-from quarantine.record.facts import UNSET, SlotRecord
-from quarantine.record.lifecycle import target
-from quarantine.record.rows import custody_stage
-from quarantine.record.states import Custody, Event, State
+from quarantine.record.database.rows import custody_stage
+from quarantine.record.words.facts import UNSET, SlotRecord
+from quarantine.record.words.lifecycle import target
+from quarantine.record.words.states import Custody, Event, State
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.decide import decide
 from quarantine.rules.handover import Handover

@@ -21,8 +21,8 @@ from eraser.protocol.ticket import (
     TicketState,
 )
 from eraser.protocol.transport.signing import PrivateKey
-from quarantine.record.facts import HostRecord, SlotRecord
-from quarantine.record.states import State
+from quarantine.record.words.facts import HostRecord, SlotRecord
+from quarantine.record.words.states import State
 from quarantine.rules import defences
 from quarantine.rules.action import ServiceLimits, SlotContext
 from tests.unit.quarantine.testimony import NOW, ORDER, RECORD, SLOT

@@ -18,7 +18,7 @@ from quarantine.service.lateness import Lateness
 TOP = Path(doors.__file__).parent
 ROOMS = ("service", "rules", "cloud", "evidence", "record")
 FREE = {
-    "record/engine.py": "waits for another process's lock on a file",
+    "record/database/engine.py": "waits for another process's lock on a file",
     "evidence/sheet/files.py": "names a temporary file that nobody looks at",
     "service/issue/heads.py": "names a temporary file that nobody looks at",
     "service/issue/brokeracl.py": "makes passwords, for people alone",

@@ -17,13 +17,13 @@ from quarantine.errors import UnknownError
 from quarantine.operations import drives
 from quarantine.operations.drives import CertificateLine, DriveQuery
 from quarantine.operations.plane import Plane
-from quarantine.record import engine as door
-from quarantine.record import migrate, models
-from quarantine.record.facts import SlotChanges
-from quarantine.record.reasons import HoldCode
-from quarantine.record.rows import identity_columns
-from quarantine.record.states import Event
+from quarantine.record.database import engine as door
+from quarantine.record.database import migrate, models
+from quarantine.record.database.rows import identity_columns
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.reasons import HoldCode
+from quarantine.record.words.states import Event
 from quarantine.rules import holds
 from tests.lab.record import migrated_file
 from tests.unit.quarantine.store_suite import DRIVE, enrol, erasing, next_certificate

@@ -12,9 +12,9 @@ from quarantine.cloud.sdk import NotFoundError
 from quarantine.errors import BadInputError, MovingError, UnavailableError, UnfinishedError
 from quarantine.operations.enrol import EnrolmentFate, EnrolmentTerms, carry_out, enrol
 from quarantine.operations.survey import survey
-from quarantine.record.reasons import HoldCode
-from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.record.words.reasons import HoldCode
+from quarantine.record.words.states import Event, State
 from quarantine.rules.holds import because
 from tests.unit.quarantine.smallcloud import RC, Clock, Cloud, enrolled, open_store, slot_at
 

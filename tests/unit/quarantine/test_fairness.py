@@ -11,9 +11,9 @@ import pytest
 from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import Allocation, Inventory, Provider, View, provider_name
 from quarantine.errors import UnavailableError
-from quarantine.record.facts import SlotRecord
-from quarantine.record.states import State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.states import State
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
 from quarantine.service.stray_offers import hold_unburnt

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from quarantine.cloud.facts import View
-from quarantine.record.facts import SlotChanges, SlotRecord
-from quarantine.record.states import Custody, Event, State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges, SlotRecord
+from quarantine.record.words.states import Custody, Event, State
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
 from tests.unit.quarantine.smallcloud import (

@@ -21,8 +21,8 @@ from quarantine.evidence.certificate import Link, SignedCertificate
 from quarantine.evidence.chain import head, ledger
 from quarantine.evidence.chain.head import Head
 from quarantine.evidence.chain.headcheck import HeadFile
-from quarantine.record.facts import StoredCertificate
 from quarantine.record.store import Store
+from quarantine.record.words.facts import StoredCertificate
 from quarantine.service.issue.heads import HeadDirectory
 from tests.unit.quarantine.test_certificate import KEY, OTHER, chain, issue
 from tests.unit.quarantine.test_cli import Cli, certified, conf, enrolled, ready, run

@@ -27,12 +27,12 @@ from eraser.protocol.policy import Label
 from eraser.protocol.report import ActRecord, Outcome, Verdict, VisitRecord
 from quarantine.operations import holds as operation
 from quarantine.operations.plane import Plane
-from quarantine.record import migrate, models
-from quarantine.record.engine import make_engine
-from quarantine.record.facts import SlotChanges
-from quarantine.record.reasons import CODE_LENGTH, HoldCode
-from quarantine.record.states import Event, State
+from quarantine.record.database import migrate, models
+from quarantine.record.database.engine import make_engine
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.reasons import CODE_LENGTH, HoldCode
+from quarantine.record.words.states import Event, State
 from quarantine.rules import holds
 from quarantine.rules.check import ReasonedRuling, Ruling, check
 from tests.unit.quarantine.testimony import (

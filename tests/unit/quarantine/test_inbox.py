@@ -54,10 +54,10 @@ from quarantine.evidence import certificate
 from quarantine.evidence.certificate import CERTIFICATE_TYPE as TYPE
 from quarantine.evidence.chain import ledger
 from quarantine.evidence.sections import Issuer
-from quarantine.record import models
-from quarantine.record.facts import HostRecord, Initiator, SlotChanges, SlotRecord
-from quarantine.record.states import Event, State
+from quarantine.record.database import models
 from quarantine.record.store import Store
+from quarantine.record.words.facts import HostRecord, Initiator, SlotChanges, SlotRecord
+from quarantine.record.words.states import Event, State
 from quarantine.rules.check import Ruling
 from quarantine.service.executor import Executor
 from quarantine.service.inbound.messages import Inbox

@@ -21,9 +21,9 @@ from eraser.protocol.report import REPORT_TYPE, NamespaceId, StatusCount
 from eraser.protocol.transport import messaging
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.errors import BadInputError, ConflictError, RefusedError, UnavailableError
-from quarantine.record.facts import SlotChanges
-from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.states import Event, State
 from quarantine.service.inbound import intake, oldqueue
 from quarantine.service.inbound.intake import (
     BELLS,

@@ -27,8 +27,8 @@ from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCer
 from quarantine.evidence.sections import Certificate, HistoryLine
 from quarantine.evidence.sheet import files
 from quarantine.evidence.testimony import TestimonyResult, TestimonyStanding
-from quarantine.record import models
-from quarantine.record.facts import SignedTestimony
+from quarantine.record.database import models
+from quarantine.record.words.facts import SignedTestimony
 from tests.unit.quarantine.test_certificate import ISSUER, KEY, OTHER
 from tests.unit.quarantine.test_inbox import Plane, plane
 from tests.unit.quarantine.testimony import ORDER, REPORT

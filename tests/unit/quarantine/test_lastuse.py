@@ -11,8 +11,8 @@ from eraser.protocol.report import HELLO_TYPE, REPORT_TYPE, Hello, SeenDrive
 from eraser.protocol.ticket import LastOwner
 from quarantine.evidence import certificate, testimony
 from quarantine.evidence.sections import MediumSource
-from quarantine.record.facts import SlotChanges
-from quarantine.record.states import Event, State
+from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.states import Event, State
 from quarantine.rules.check import Ruling
 from quarantine.rules.lastuse import DrivePast, LastUse, Moment, last_use
 from tests.unit.quarantine.test_inbox import INCARNATION, Plane, plane

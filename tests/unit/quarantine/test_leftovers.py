@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from quarantine.record.alarms import AlarmCall
-from quarantine.record.facts import SlotChanges
-from quarantine.record.reasons import LASTING, AlarmCode, HoldCode
-from quarantine.record.states import Event
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.reasons import LASTING, AlarmCode, HoldCode
+from quarantine.record.words.states import Event
 from quarantine.rules import alarms
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.holds import because

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from quarantine.errors import IllegalTransitionError
-from quarantine.record import diagram, lifecycle, states
-from quarantine.record.states import Event, State
+from quarantine.record.words import diagram, lifecycle, states
+from quarantine.record.words.states import Event, State
 
 DOCS = Path(__file__).parents[3] / "docs"
 

@@ -21,11 +21,11 @@ from quarantine.errors import BadInputError, ConflictError, StaleError, UnknownE
 from quarantine.operations import capacity, hosts, keys, maintenance, slots
 from quarantine.operations.maintenance import Initiator, Subject
 from quarantine.operations.plane import Plane
-from quarantine.record import engine as door
-from quarantine.record.facts import SlotRecord
-from quarantine.record.reasons import AlarmCode
-from quarantine.record.states import State
+from quarantine.record.database import engine as door
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.reasons import AlarmCode
+from quarantine.record.words.states import State
 from quarantine.rules.absence import Absence, Absences
 from quarantine.rules.action import ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.alarmbook import ALARMS, Severity

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from quarantine.record import models
-from quarantine.record.facts import Initiator, Subject
-from quarantine.record.states import State
+from quarantine.record.database import models
+from quarantine.record.words.facts import Initiator, Subject
+from quarantine.record.words.states import State
 from tests.unit.quarantine import test_decide as a
 from tests.unit.quarantine.smallcloud import Clock, Cloud, enrolled, open_store, slot_at
 from tests.unit.quarantine.test_burn_grace import Site

@@ -15,9 +15,9 @@ import pytest
 
 from quarantine.cloud.facts import Inventory, Provider, View, provider_name
 from quarantine.errors import UnavailableError
-from quarantine.record.facts import NewCertificate, SlotChanges
-from quarantine.record.states import Custody, Event, State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import NewCertificate, SlotChanges
+from quarantine.record.words.states import Custody, Event, State
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.brake import FEW, OFTEN, SHARE
 from quarantine.rules.mark import RESHAPED, Mark

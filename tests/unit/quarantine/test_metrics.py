@@ -31,12 +31,12 @@ from quarantine.metrics.alarmcount import AlarmCounter
 from quarantine.metrics.exposition import Exporter, exposition
 from quarantine.metrics.limits import MetricsLimits
 from quarantine.metrics.names import MODELS, OTHER, ModelNames
-from quarantine.record import models
 from quarantine.record.alarms import AlarmCall
-from quarantine.record.engine import make_engine, writing
-from quarantine.record.facts import Initiator, Subject
-from quarantine.record.reasons import AlarmCode, HoldCode
+from quarantine.record.database import models
+from quarantine.record.database.engine import make_engine, writing
 from quarantine.record.store import Store
+from quarantine.record.words.facts import Initiator, Subject
+from quarantine.record.words.reasons import AlarmCode, HoldCode
 from quarantine.rules import alarmbook, holds
 from quarantine.rules.alarmbook import SlotInState, alarm
 from quarantine.service.lateness import Lateness

@@ -12,12 +12,12 @@ from alembic import command
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot
 from eraser.protocol.policy import Policy
-from quarantine.record import migrate, models
-from quarantine.record.engine import make_engine, make_file_private, writing
-from quarantine.record.facts import Initiator, Subject
+from quarantine.record.database import migrate, models
+from quarantine.record.database.engine import make_engine, make_file_private, writing
+from quarantine.record.database.rows import identity_columns
 from quarantine.record.pages import CampaignQuery, DriveQuery
-from quarantine.record.rows import identity_columns
 from quarantine.record.store import Store
+from quarantine.record.words.facts import Initiator, Subject
 from tests.unit.quarantine.store_racers import identity
 
 PLACE = Slot("h", "0000:01:00.0")

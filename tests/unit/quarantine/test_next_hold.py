@@ -15,8 +15,8 @@ from quarantine.operations import decisions, keys, slots
 from quarantine.operations.decisions import Decision
 from quarantine.operations.plane import Plane
 from quarantine.operations.slots import Initiator
-from quarantine.record.facts import NextHold, SlotChanges, SlotRecord
-from quarantine.record.states import Event, State
+from quarantine.record.words.facts import NextHold, SlotChanges, SlotRecord
+from quarantine.record.words.states import Event, State
 from quarantine.rules.action import ActionKind
 from quarantine.rules.decide import decide
 from quarantine.rules.unsold import SaleFacts, why

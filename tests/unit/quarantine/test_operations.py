@@ -35,8 +35,8 @@ from quarantine.operations import (
     upgrades,
 )
 from quarantine.operations.plane import Plane
-from quarantine.record.states import State
 from quarantine.record.store import Store
+from quarantine.record.words.states import State
 from tests.unit.quarantine.totals_suite import Site
 
 MODULES = (

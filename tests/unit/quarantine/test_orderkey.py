@@ -31,7 +31,7 @@ from quarantine.evidence import certificate, testimony
 from quarantine.evidence.certificate import SignedCertificate
 from quarantine.evidence.sheet import page
 from quarantine.evidence.testimony import TestimonyStanding
-from quarantine.record.facts import SignedTestimony, SlotChanges
+from quarantine.record.words.facts import SignedTestimony, SlotChanges
 from quarantine.service.container import Assembly
 from tests.unit.quarantine.test_cli import Cli, conf, ready, refused, run
 from tests.unit.quarantine.test_foreign_verifier import stranger

@@ -16,10 +16,10 @@ from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.report import Hello, SeenDrive
 from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding, GateTestimony
 from quarantine.errors import UnreadableError
-from quarantine.record import models, stored
-from quarantine.record.facts import Initiator
-from quarantine.record.states import State
+from quarantine.record.database import models, stored
 from quarantine.record.store import Store
+from quarantine.record.words.facts import Initiator
+from quarantine.record.words.states import State
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.look import UNSETTLED
 from quarantine.service.reconciler import Reconciler

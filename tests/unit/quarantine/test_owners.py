@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from quarantine.errors import BadInputError, ConflictError, UnavailableError
-from quarantine.record.states import State
 from quarantine.record.store import Store
+from quarantine.record.words.states import State
 from tests.unit.quarantine.smallcloud import Clock, Cloud, available, open_store, slot_at
 from tests.unit.quarantine.test_burn_grace import Site
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quarantine.record.states import State
+from quarantine.record.words.states import State
 from quarantine.rules.pace import ENOUGH, SAMPLES, Pace, due, late_after, pace, stuck_after
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)

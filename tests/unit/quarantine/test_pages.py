@@ -14,13 +14,14 @@ from alembic import command
 
 from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity, Slot
-from quarantine.record import engine as door
-from quarantine.record import migrate, models, pages
-from quarantine.record.facts import Initiator, SlotChanges
+from quarantine.record import pages
+from quarantine.record.database import engine as door
+from quarantine.record.database import migrate, models
 from quarantine.record.pages import SlotOrder, SlotQuery
-from quarantine.record.reasons import HoldCode
-from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import Initiator, SlotChanges
+from quarantine.record.words.reasons import HoldCode
+from quarantine.record.words.states import Event, State
 from quarantine.rules import holds
 from tests.lab.record import migrated_file
 

@@ -26,9 +26,9 @@ from quarantine.operations.decisions import Decision
 from quarantine.operations.plane import Plane, ServingPlane
 from quarantine.operations.slots import Initiator
 from quarantine.page.application import MOUNT
-from quarantine.record.facts import NextHold, SlotRecord
-from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import NextHold, SlotRecord
+from quarantine.record.words.states import Event, State
 from tests.unit.quarantine.api import client
 from tests.unit.quarantine.page import visitor
 from tests.unit.quarantine.smallcloud import Clock, Cloud, available, slot_at

@@ -22,10 +22,10 @@ from quarantine.cloud.facts import Provider, View
 from quarantine.conf import load
 from quarantine.doors import MACHINE
 from quarantine.errors import BadInputError, QuarantineError, UnavailableError
-from quarantine.record import models
-from quarantine.record.facts import SlotChanges, SlotRecord
-from quarantine.record.states import Custody, Event, State
+from quarantine.record.database import models
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges, SlotRecord
+from quarantine.record.words.states import Custody, Event, State
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.container import Assembly
 from quarantine.service.lateness import Lateness

@@ -9,7 +9,7 @@ import pytest
 
 from eraser.protocol.report import Hello, SeenDrive
 from eraser.protocol.transport.signing import PrivateKey
-from quarantine.record.facts import HostRecord
+from quarantine.record.words.facts import HostRecord
 from quarantine.service.inbound.repeated_hellos import FULL_SECONDS, SameHellos
 from tests.unit.quarantine.testimony import IDENTITY, RECORD, SLOT
 

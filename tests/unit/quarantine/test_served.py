@@ -14,9 +14,9 @@ from eraser.protocol.ticket import DomainSeen, GateTestimony, LastOwner
 from quarantine import cli
 from quarantine.evidence import served
 from quarantine.evidence.served import Account
-from quarantine.record import models
-from quarantine.record.facts import SlotChanges
-from quarantine.record.states import Event, State
+from quarantine.record.database import models
+from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.states import Event, State
 from tests.unit.quarantine.test_inbox import INCARNATION, Plane, plane  # noqa: F401
 from tests.unit.quarantine.testimony import IDENTITY, SLOT
 

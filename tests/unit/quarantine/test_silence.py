@@ -13,9 +13,9 @@ import pytest
 from eraser.protocol.identity import Slot
 from eraser.protocol.report import Hello
 from eraser.protocol.transport.signing import PrivateKey
-from quarantine.record.facts import SlotRecord
-from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.states import Event, State
 from quarantine.service.host_liveness import HostLiveness, words
 from tests.lab.record import migrated_file
 from tests.unit.quarantine.store_suite import certified, enrol, erasing

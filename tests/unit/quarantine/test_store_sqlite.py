@@ -18,10 +18,10 @@ import sqlalchemy as sa
 
 from quarantine.doors import utc_now
 from quarantine.errors import BadInputError, UnavailableError, UnfinishedError
-from quarantine.record import engine as door
-from quarantine.record.facts import SlotChanges
-from quarantine.record.states import State
+from quarantine.record.database import engine as door
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.states import State
 from tests.lab.record import migrated_file
 from tests.unit.quarantine.store_suite import SLOT, StoreSuite, current, enrol
 
@@ -104,8 +104,8 @@ def test_a_writer_that_is_locked_out_says_so_and_changes_nothing(
 KILLED = """
 import os, signal, sys
 from quarantine.record import drives
-from quarantine.record.states import Event
-from quarantine.record.states import State
+from quarantine.record.words.states import Event
+from quarantine.record.words.states import State
 from quarantine.record.store import Store
 from tests.lab.record import migrated_file
 from tests.unit.quarantine.store_suite import SLOT
@@ -154,7 +154,7 @@ def test_a_commit_whose_answer_is_lost_may_have_been_made(
 
 ATTEMPTS = """
 import sys
-from quarantine.record.states import State
+from quarantine.record.words.states import State
 from quarantine.record.store import Store
 from tests.lab.record import migrated_file
 from tests.unit.quarantine.store_suite import SLOT

@@ -12,10 +12,10 @@ import pytest
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine import cli
 from quarantine.doors import utc_now
-from quarantine.record.facts import SlotChanges
-from quarantine.record.reasons import HoldCode
-from quarantine.record.states import Event
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.reasons import HoldCode
+from quarantine.record.words.states import Event
 from quarantine.rules import holds
 from tests.lab.record import migrated_file
 from tests.unit.quarantine.totals_suite import Site

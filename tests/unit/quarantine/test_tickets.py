@@ -14,8 +14,8 @@ from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.errors import BadInputError
 from quarantine.operations import slots
-from quarantine.record.facts import SlotRecord
-from quarantine.record.states import Custody, State
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.states import Custody, State
 from quarantine.rules import ticket as ticket_rules
 from quarantine.rules.receipts import ReceiptRuling, judge
 from quarantine.service.issue import tickets

@@ -9,8 +9,8 @@ import pytest
 
 from eraser.protocol.identity import Slot
 from quarantine.errors import ConflictError, UnavailableError
-from quarantine.record.states import State
 from quarantine.record.store import Store
+from quarantine.record.words.states import State
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.lateness import Lateness
 from quarantine.service.reconciler import Reconciler

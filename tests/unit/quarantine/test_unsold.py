@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quarantine.record.reasons import HoldCode
-from quarantine.record.states import State
+from quarantine.record.words.reasons import HoldCode
+from quarantine.record.words.states import State
 from quarantine.rules import holds
 from quarantine.rules.pace import Pace
 from quarantine.rules.unsold import SaleFacts, why

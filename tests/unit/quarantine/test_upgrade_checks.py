@@ -13,7 +13,7 @@ from eraser.drive.featuresurvey import survey
 from eraser.protocol.identity import Slot
 from eraser.protocol.profile import Comparator, FeatureRule
 from eraser.protocol.ticket import Defence, DefenceStanding, DomainSeen
-from quarantine.record.states import Custody, State
+from quarantine.record.words.states import Custody, State
 from quarantine.upgrade import catalogue, hostchecks
 from quarantine.upgrade.catalogue import CHECKS, judge
 from quarantine.upgrade.facts import Facts, Role

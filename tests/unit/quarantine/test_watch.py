@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from eraser.protocol.identity import Slot
-from quarantine.record.facts import SlotRecord
-from quarantine.record.states import State
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.states import State
 from quarantine.service.reread_schedule import RereadSchedule
 from tests.unit.quarantine.test_decide import RECORD
 

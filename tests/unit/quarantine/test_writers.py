@@ -12,8 +12,8 @@ from dataclasses import fields
 from pathlib import Path
 
 import quarantine
-from quarantine.record import models
-from quarantine.record.facts import SlotChanges
+from quarantine.record.database import models
+from quarantine.record.words.facts import SlotChanges
 
 ROOM = Path(quarantine.__file__).parent
 TREES = {

@@ -11,7 +11,7 @@ from tests.unit.quarantine.api.client import Site
 PROGRAM = """
 import os, sys, time
 import quarantine.wsgi.api as api
-from quarantine.record.reasons import AlarmCode
+from quarantine.record.words.reasons import AlarmCode
 from quarantine.rules.alarmbook import alarm
 
 def ask():

@@ -22,8 +22,8 @@ from eraser.protocol.report import (
     Verdict,
     VerificationRecord,
 )
-from quarantine.record.facts import SlotRecord
-from quarantine.record.states import Custody, State
+from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.states import Custody, State
 
 SLOT = Slot("cmp1", "0000:01:00.0")
 IDENTITY = ControllerIdentity(

@@ -12,20 +12,21 @@ import sqlalchemy as sa
 
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.transport.signing import PrivateKey
-from quarantine.record import alarms, models
+from quarantine.record import alarms
 from quarantine.record.alarms import AlarmCall
-from quarantine.record.engine import make_engine, writing
-from quarantine.record.facts import (
+from quarantine.record.database import models
+from quarantine.record.database.engine import make_engine, writing
+from quarantine.record.store import Store
+from quarantine.record.totals import ComingSlot, FreeTotal, StockTotal
+from quarantine.record.words.facts import (
     Initiator,
     NewCertificate,
     SlotChanges,
     SlotRecord,
     Subject,
 )
-from quarantine.record.reasons import HoldCode
-from quarantine.record.states import Event, State
-from quarantine.record.store import Store
-from quarantine.record.totals import ComingSlot, FreeTotal, StockTotal
+from quarantine.record.words.reasons import HoldCode
+from quarantine.record.words.states import Event, State
 from quarantine.rules import holds
 
 CLASS = "CUSTOM_NVME_I1"

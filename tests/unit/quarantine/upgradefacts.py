@@ -16,9 +16,9 @@ from eraser.protocol.report import Hello, SeenDrive
 from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding, DomainSeen, GateTestimony
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cloud.facts import Allocation, Inventory, Provider, View, provider_name
-from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
-from quarantine.record.states import State
 from quarantine.record.store import Store
+from quarantine.record.words.facts import HostRecord, SlotChanges, SlotRecord
+from quarantine.record.words.states import State
 from quarantine.upgrade.facts import (
     ConfigSource,
     Facts,

@@ -11,7 +11,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-# Frozen as they were: a migration never follows later changes of quarantine.record.models.
+# Frozen as they were: a migration never follows later changes of quarantine.record.database.models.
 ROW_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 DOCUMENT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
 TIME = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")

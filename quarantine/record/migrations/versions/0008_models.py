@@ -55,6 +55,6 @@ def _named(found: Any) -> Iterator[dict[str, Any]]:
 
 
 def _storable(text: str) -> str:
-    # As quarantine.record.texts.storable is today: a migration does not change with it.
+    # As quarantine.record.words.texts.storable is today: a migration does not change with it.
     clean = text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
     return clean if len(clean) <= NAME_LENGTH else clean[: NAME_LENGTH - 3] + "..."

@@ -165,7 +165,7 @@ def _payload(token: str | None) -> str:
 
 
 def _storable(text: object) -> str | None:
-    # As quarantine.record.texts.storable is today: a migration does not change with it.
+    # As quarantine.record.words.texts.storable is today: a migration does not change with it.
     if not isinstance(text, str):
         return None
     clean = text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")

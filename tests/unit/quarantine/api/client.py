@@ -20,8 +20,8 @@ from quarantine.api.operation import Operation
 from quarantine.api.routes import OPERATIONS
 from quarantine.operations import keys
 from quarantine.operations.plane import Plane, ServingPlane
-from quarantine.record.facts import SlotChanges
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges
 from tests.lab.record import migrated_file
 
 SLOTS: Final = [Slot(f"cmp{host}", f"0000:0{bus}:00.0") for host in (1, 2) for bus in (1, 2, 3)]

@@ -24,8 +24,8 @@ from quarantine.errors import BadInputError, UnavailableError
 from quarantine.operations import health, servers
 from quarantine.operations import slots as operations
 from quarantine.operations.plane import ServingPlane
-from quarantine.record import engine as door
 from quarantine.record import pages
+from quarantine.record.database import engine as door
 from quarantine.record.store import Store
 from tests.unit.quarantine.api.client import ADMIN, NAMES, SERVER, SLOTS, Site, code
 from tests.unit.quarantine.api.test_reads import issue

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from falcon import testing
 
-from quarantine.record.facts import SlotChanges
-from quarantine.record.reasons import HoldCode
+from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.reasons import HoldCode
 from quarantine.rules import holds
 from tests.unit.quarantine.api.client import NAMES, READER, SLOTS, Client, Site, code
 

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from quarantine.api.routes import OPERATIONS
 from quarantine.errors import BadInputError
 from quarantine.operations import health
-from quarantine.record import engine as door
-from quarantine.record import models
+from quarantine.record.database import engine as door
+from quarantine.record.database import models
 from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, Client, Site, code
 
 PATHS = [

@@ -30,11 +30,12 @@ from quarantine.operations import certificates, ledger
 from quarantine.operations.keys import TrustedKeys
 from quarantine.operations.ledger import LedgerQuestion
 from quarantine.operations.plane import Plane
-from quarantine.record import engine as door
-from quarantine.record import models, pages
+from quarantine.record import pages
 from quarantine.record.alarms import AlarmCall
-from quarantine.record.reasons import HoldCode
+from quarantine.record.database import engine as door
+from quarantine.record.database import models
 from quarantine.record.store import Store
+from quarantine.record.words.reasons import HoldCode
 from quarantine.rules import holds
 from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, SERVER, SLOTS, Client, Site, code
 from tests.unit.quarantine.test_certificate import ISSUER

@@ -15,10 +15,10 @@ from quarantine.api.slots import UNACTED
 from quarantine.errors import ConflictError
 from quarantine.operations import decisions
 from quarantine.operations.plane import Plane
-from quarantine.record.facts import SlotChanges
-from quarantine.record.reasons import HoldCode
-from quarantine.record.states import Event
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.reasons import HoldCode
+from quarantine.record.words.states import Event
 from quarantine.rules import holds
 from tests.unit.quarantine.api.client import (
     ADMIN,

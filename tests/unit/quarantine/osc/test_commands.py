@@ -28,10 +28,10 @@ from quarantine import cli
 from quarantine.cli import base
 from quarantine.cli.app import COMMANDS, Commands
 from quarantine.osc.client import Api
-from quarantine.record import engine as door
-from quarantine.record import models
 from quarantine.record.alarms import AlarmCall
-from quarantine.record.facts import SlotChanges
+from quarantine.record.database import engine as door
+from quarantine.record.database import models
+from quarantine.record.words.facts import SlotChanges
 from tests.unit.quarantine.api.client import ADMIN, DRIVE, READER, SLOTS, Site
 from tests.unit.quarantine.api.test_reads import FIRST, issue
 from tests.unit.quarantine.osc.shell import URL, Program, Wire, answer

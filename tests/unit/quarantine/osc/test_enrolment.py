@@ -15,7 +15,7 @@ from quarantine import cli
 from quarantine.errors import BadInputError, ConflictError, QuarantineError, UnavailableError
 from quarantine.operations.enrol import EnrolmentRequest, take
 from quarantine.operations.plane import Plane
-from quarantine.record.facts import SlotRecord
+from quarantine.record.words.facts import SlotRecord
 from quarantine.service.container import Assembly
 from tests.unit.quarantine.api.client import ADMIN, READER, SERVER, SLOTS, Site
 from tests.unit.quarantine.osc.shell import URL, Program, Wire, answer

@@ -9,9 +9,9 @@ from urllib.parse import unquote
 import pytest
 import sqlalchemy as sa
 
-from quarantine.record import engine as door
-from quarantine.record import models
-from quarantine.record.campaign_facts import CampaignStep
+from quarantine.record.database import engine as door
+from quarantine.record.database import models
+from quarantine.record.words.campaign_facts import CampaignStep
 from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, Site
 from tests.unit.quarantine.page.visitor import Page, Visitor, visitor
 

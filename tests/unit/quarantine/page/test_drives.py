@@ -7,8 +7,8 @@ import re
 import pytest
 import sqlalchemy as sa
 
-from quarantine.record import engine as door
-from quarantine.record import models
+from quarantine.record.database import engine as door
+from quarantine.record.database import models
 from tests.unit.quarantine.api.client import READER, Site
 from tests.unit.quarantine.api.test_reads import issue
 from tests.unit.quarantine.page.visitor import Visitor

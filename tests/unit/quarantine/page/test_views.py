@@ -19,10 +19,10 @@ from quarantine.operations.plane import Plane
 from quarantine.operations.slots import Initiator
 from quarantine.page.routes import VIEWS
 from quarantine.page.triage import HOSTS
-from quarantine.record import engine as door
-from quarantine.record import models
-from quarantine.record.facts import SlotChanges
-from quarantine.record.reasons import HoldCode
+from quarantine.record.database import engine as door
+from quarantine.record.database import models
+from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.reasons import HoldCode
 from quarantine.rules import holds
 from tests.unit.quarantine.api.client import ADMIN, DRIVE, NAMES, READER, SERVER, SLOTS, Site
 from tests.unit.quarantine.api.test_reads import issue

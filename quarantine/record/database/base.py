@@ -7,7 +7,7 @@ import contextlib
 import sqlalchemy as sa
 
 from quarantine.doors import Clock, utc_now
-from quarantine.record import engine as door
+from quarantine.record.database import engine as door
 
 
 class Repository:

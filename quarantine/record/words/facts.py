@@ -11,8 +11,8 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.report import Hello, Step
 from eraser.protocol.transport.signing import PublicKey
-from quarantine.record.clock import CLOCKS_APART
-from quarantine.record.states import Custody, Event, State
+from quarantine.record.words.clock import CLOCKS_APART
+from quarantine.record.words.states import Custody, Event, State
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 """A value that JSON can hold."""
@@ -107,8 +107,8 @@ class SlotRecord:
     """When the present state began."""
     created_at: datetime
     hold_code: str | None = None
-    """With ``held``: a :class:`quarantine.record.reasons.HoldCode`, or one of another release; None
-    where that had no codes. It says why, and decides nothing."""
+    """With ``held``: a member of :class:`quarantine.record.words.reasons.HoldCode`, or one of
+    another release; None where that had no codes. It says why, and decides nothing."""
     next_hold: NextHold | None = None
     """A server has the drive, and a person wants the slot held when it lets go."""
 

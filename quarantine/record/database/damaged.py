@@ -15,7 +15,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from quarantine.record import models
+from quarantine.record.database import models
 
 LOG = logging.getLogger(__name__)
 

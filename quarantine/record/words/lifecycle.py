@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quarantine.errors import IllegalTransitionError
-from quarantine.record.states import CASE_OPEN, WORKING, Event, State
+from quarantine.record.words.states import CASE_OPEN, WORKING, Event, State
 
 
 @dataclass(frozen=True)

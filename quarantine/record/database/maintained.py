@@ -6,8 +6,8 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from quarantine.record import models
-from quarantine.record.clock import CLOCKS_APART
+from quarantine.record.database import models
+from quarantine.record.words.clock import CLOCKS_APART
 
 
 def in_effect(

@@ -12,8 +12,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
-from quarantine.record.reasons import CODE_LENGTH
-from quarantine.record.texts import NAME_LENGTH, SUBJECT_LENGTH
+from quarantine.record.words.reasons import CODE_LENGTH
+from quarantine.record.words.texts import NAME_LENGTH, SUBJECT_LENGTH
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from quarantine.record.damaged import UNREADABLE, fits, kind, of_the_row, whole
+from quarantine.record.database.damaged import UNREADABLE, fits, kind, of_the_row, whole
 
 LOG = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ import ast
 import inspect
 from collections.abc import Iterator
 
-from quarantine.record import states
-from quarantine.record.lifecycle import TRANSITIONS
-from quarantine.record.states import Event, State
+from quarantine.record.words import states
+from quarantine.record.words.lifecycle import TRANSITIONS
+from quarantine.record.words.states import Event, State
 
 
 def arrows() -> list[tuple[State | None, State, tuple[Event, ...]]]:

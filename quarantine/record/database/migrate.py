@@ -17,7 +17,7 @@ from sqlalchemy import exc
 
 from quarantine.errors import UnavailableError
 
-_SCRIPTS = Path(__file__).with_name("migrations")
+_SCRIPTS = Path(__file__).parents[1] / "migrations"
 
 _STAMP: sa.Select[Any] = sa.select(
     sa.table("alembic_version", sa.column("version_num")).c.version_num

@@ -12,8 +12,9 @@ from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.report import Step
 from quarantine.errors import UnreadableError
-from quarantine.record import stored
-from quarantine.record.facts import (
+from quarantine.record.database import stored
+from quarantine.record.database.models import INITIATOR
+from quarantine.record.words.facts import (
     JSON,
     HistoryRow,
     Initiator,
@@ -25,9 +26,8 @@ from quarantine.record.facts import (
     UnreadableSlot,
     Unset,
 )
-from quarantine.record.models import INITIATOR
-from quarantine.record.states import Custody, Event, State
-from quarantine.record.texts import ALARM_LENGTH, NAME_LENGTH, storable
+from quarantine.record.words.states import Custody, Event, State
+from quarantine.record.words.texts import ALARM_LENGTH, NAME_LENGTH, storable
 
 LOG = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 from datetime import datetime
 
-from quarantine.record.facts import Initiator
+from quarantine.record.words.facts import Initiator
 
 
 class CampaignState(enum.StrEnum):

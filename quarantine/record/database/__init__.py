@@ -1,0 +1,1 @@
+"""The database below the record: its door, its tables, and how rows are read. No decision."""

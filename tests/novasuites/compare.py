@@ -115,8 +115,11 @@ def _there(name: str) -> bool:
     spec = importlib.util.find_spec("nova")
     assert spec is not None
     assert spec.origin is not None
-    module = name if name.rpartition(".")[2].startswith("test_") else name.rpartition(".")[0]
-    return Path(spec.origin).parents[1].joinpath(*module.split(".")).with_suffix(".py").exists()
+    module, _, last = name.rpartition(".")
+    if last.startswith("test_"):
+        module, last = name, ""
+    source = Path(spec.origin).parents[1].joinpath(*module.split(".")).with_suffix(".py")
+    return source.exists() and (not last or f"\nclass {last}(" in source.read_text())
 
 
 def _both(pythons: Sequence[str], names: Sequence[str], only: Sequence[str]) -> tuple[Seen, Seen]:

@@ -129,3 +129,55 @@ def test_two_hosts_that_seldom_speak() -> None:
     cloud.run(1800, hello=240.0)
     cloud.run(3600, hello=240.0, dead=frozenset({"cmp1"}))
     assert cloud.run(300, hello=240.0, dead=frozenset({"cmp1"})) == {"cmp1"}
+
+
+@pytest.mark.parametrize("pace", [2.0, 10.0, 30.0])
+@pytest.mark.parametrize(("hosts", "cut"), [(20, 10), (20, 19), (100, 40)])
+def test_many_are_late_and_come_back_one_by_one(hosts: int, cut: int, pace: float) -> None:
+    """Not the first of them, before it is seen that they are many, nor the last to speak again."""
+    cloud = Cloud(hosts, 3)
+    cloud.pace = pace
+    assert not cloud.run(1800)
+    off = frozenset(f"cmp{n}" for n in range(cut))
+    assert not cloud.run(3600, dead=off)
+    assert not cloud.run(900)
+    one = frozenset({"cmp0"})
+    cloud.run(2 * AFTER + 3 * HELLO, dead=one)
+    assert cloud.run(60, dead=one) == one
+
+
+def test_a_control_plane_that_was_stopped_for_days_has_listened_to_nobody() -> None:
+    cloud = Cloud(20, 1)
+    assert not cloud.run(1800)
+    cloud.now += 3 * DAY
+    assert not cloud.silence.of(cloud.heard)
+    assert not cloud.run(1800)
+
+
+def test_who_is_registered_while_nobody_can_speak_has_not_spoken() -> None:
+    cloud = Cloud(3, 1)
+    assert not cloud.run(1800)
+    for number in range(8):
+        assert not cloud.run(300, deaf=True)
+        cloud.offset[f"new{number}"] = 1.0
+    assert not cloud.run(900)
+
+
+def test_hosts_that_are_long_dead_hide_nobody_from_a_service_that_is_often_restarted() -> None:
+    cloud = Cloud(34, 2)
+    cloud.pace = 60.0
+    buried = frozenset(f"cmp{n}" for n in range(4))
+    assert not cloud.run(600)
+    for name in buried:
+        cloud.heard[name] -= timedelta(days=90)
+    for _ in range(3):
+        cloud.silence = Silence(AFTER, lambda: cloud.now)
+        found = cloud.run(3600, dead=buried | {"cmp7"})
+        assert found == buried | {"cmp7"}
+
+
+def test_nobody_is_silent_sooner_than_was_asked_for() -> None:
+    cloud = Cloud(20, 1)
+    cloud.silence = Silence(7 * DAY, lambda: cloud.now)
+    cloud.pace = 600.0
+    assert not cloud.run(3 * DAY, dead=frozenset({"cmp3"}))

@@ -150,11 +150,17 @@ def erase(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW)
         return store.hold(record, holds.because(HoldCode.BY_PERSON, reason), by=decision.by)
 
     if slots.versioned(plane, slot).slot.state is not State.HELD:
-        held = _decide(plane, slot, decision, taken, needs_placement=True)
+        try:
+            held = _decide(plane, slot, decision, taken, needs_placement=True)
+        except UnreadOutcomeError as error:
+            raise UnreadOutcomeError(
+                f"{slot}: it is held by now, and not yet released for its erase, for what came of "
+                f"the hold cannot be read ({error.__cause__}): look at it, then the same again"
+            ) from error
         if held.unacted:
             raise UnavailableError(
                 f"{slot}: it is held by now, and Placement could not be told so ({held.unacted}): "
-                "the same again when Placement answers"
+                "look at it when Placement answers, then the same again"
             )
         decision = replace(decision, versions=(held.version,))
     return release(plane, slot, reason=reason, decision=decision)

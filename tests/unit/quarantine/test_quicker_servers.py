@@ -20,6 +20,7 @@ from quarantine.errors import (
     QuarantineError,
     StaleError,
     UnavailableError,
+    UnreadOutcomeError,
 )
 from quarantine.operations import decisions, slots
 from quarantine.operations.decisions import Decision
@@ -290,6 +291,30 @@ def test_placement_that_is_away_in_the_midst_leaves_a_hold_and_the_same_again_go
     decide(place.plane, "erase")
     assert Event.RELEASED_BY_OPERATOR in last_events(place)
     assert not place.site.cloud.on_offer(SLOT)
+
+
+def test_a_record_that_goes_away_in_the_midst_leaves_a_hold_and_says_so(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is told that the service goes on by itself: a hold is all that it knows of."""
+    really, held = Store.hold, list[bool]()
+
+    def hold(store: Store, *words: Any, **more: Any) -> SlotRecord:
+        held.append(True)
+        return really(store, *words, **more)
+
+    def closely(*_: Any) -> Any:
+        if held:
+            raise UnavailableError("the record is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "hold", hold)
+        patch.setattr(decisions, "closely", closely)
+        with pytest.raises(UnreadOutcomeError, match=r"not yet released.*the same again"):
+            decide(place.plane, "erase")
+    assert place.record.state is State.HELD
+    decide(place.plane, "erase")
+    assert Event.RELEASED_BY_OPERATOR in last_events(place)
 
 
 def test_a_retired_drive_is_not_erased_again(place: Place) -> None:

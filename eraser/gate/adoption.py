@@ -107,7 +107,8 @@ def _may_be_elsewhere(
     stands = entry.ticket is not None and entry.ticket.state is not TicketState.VOID
     if entry.place and unread and owned is None and not stands:
         return True  # an erase took whatever was there, and no paper says which drive that was
-    told = {each for each in (owned, certified) if each and PciIds.of(each) in unread}
+    last = entry.last_identity if entry.last_owner is not None else None
+    told = {each for each in (owned, certified, last) if each and PciIds.of(each) in unread}
     return bool(told - {now.identity if now else None})
 
 

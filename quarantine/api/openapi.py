@@ -239,7 +239,7 @@ def table() -> str:
 
 
 def _persona(check: str) -> str:
-    return f"`{check.removeprefix('rule:')}`"
+    return f"`{check.replace('rule:', '')}`"
 
 
 def _word(name: str, schema: Schema | Any) -> str:

@@ -12,6 +12,10 @@ from oslo_policy import policy
 ADMIN: Final = "rule:nvme_admin"
 READER: Final = "rule:nvme_reader"
 SERVER_READER: Final = "rule:nvme_server_reader"
+AS_HOLD_AND_RELEASE: Final = (
+    "rule:nvme_quarantine:slots:hold and rule:nvme_quarantine:slots:release"
+)
+"""Whoever may not end a hold may not end it by another word."""
 
 PREFIX: Final = "nvme_quarantine"
 

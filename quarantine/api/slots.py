@@ -343,9 +343,10 @@ OPERATIONS: Final = (
         "Have the drive of a slot that is certified, on offer or held erased again",
         erase,
         "slots:erase",
+        policies.AS_HOLD_AND_RELEASE,
         body=schemas.DECISION,
         response=schemas.DECIDED,
-        **_ACT,
+        changes=True,
     ),
     Operation(
         "POST",

@@ -140,8 +140,9 @@ def erase(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW)
     """Has the drive of a slot that is certified, on offer or held erased again, by one word.
 
     One that is not held is held first, until Placement has it reserved: no server gets it between.
-    Who dies in the midst leaves a slot that is held for this reason; the same again goes on. Raises
-    as :func:`hold`, and ``UnavailableError`` also where Placement could not be told of the hold.
+    Who dies in the midst leaves a slot that is held for this reason; who looks at it and says the
+    same again goes on. Raises as :func:`hold`; ``UnavailableError`` also where Placement could not
+    be told of the hold, and ``ConflictError`` where a server was quicker than it.
     """
 
     def taken(store: Store, record: SlotRecord) -> SlotRecord:
@@ -149,7 +150,8 @@ def erase(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW)
             raise IllegalTransitionError(f"{record.slot}: {_why_not_again(record)}")
         return store.hold(record, holds.because(HoldCode.BY_PERSON, reason), by=decision.by)
 
-    if slots.versioned(plane, slot).slot.state is not State.HELD:
+    before = slots.versioned(plane, slot).slot
+    if before.state is not State.HELD:
         try:
             held = _decide(plane, slot, decision, taken, needs_placement=True)
         except UnreadOutcomeError as error:
@@ -161,6 +163,11 @@ def erase(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW)
             raise UnavailableError(
                 f"{slot}: it is held by now, and Placement could not be told so ({held.unacted}): "
                 "look at it when Placement answers, then the same again"
+            )
+        if (server := held.slot.consumer) not in (None, before.consumer):
+            raise ConflictError(
+                f"{slot}: server {server} got the drive in that moment; nothing is erased, and the "
+                "slot is held: release it once the server has let go of the drive"
             )
         decision = replace(decision, versions=(held.version,))
     return release(plane, slot, reason=reason, decision=decision)
@@ -238,11 +245,17 @@ def _caught_up(assembly: Assembly, slot: Slot, *, needs_placement: bool) -> str:
 
 
 def _acted(assembly: Assembly, record: SlotRecord) -> str:
-    """A look; why it did not go through."""
-    try:
-        assembly.reconciler.look(record.slot)
-    except QuarantineError as error:
-        return str(error)
+    """A look; why it did not go through. The service may look in that moment too."""
+    for is_last in (*(False,) * (_TRIES - 1), True):
+        try:
+            assembly.reconciler.look(record.slot)
+        except ConflictError as error:
+            if is_last:
+                return str(error)
+        except QuarantineError as error:
+            return str(error)
+        else:
+            break
     return ""
 
 

@@ -92,5 +92,15 @@ def _shared_keys(conf: ConfigOpts) -> Iterator[str]:
     """What has no key of its own."""
     if conf.erase.order_key is None:
         yield "[erase]order_key is not set: the key of certificates signs orders too"
+    elif _read(conf.erase.order_key) == _read(conf.evidence.signing_key) != b"":
+        yield "[erase]order_key has the key of certificates in it: it signs orders too"
     if conf.erase.ticket_key is None:
         yield "[erase]ticket_key is not set: the key of orders signs tickets too"
+
+
+def _read(file: str) -> bytes:
+    """Nothing where it cannot be read: of that the service itself says more."""
+    try:
+        return Path(file).read_bytes()
+    except (OSError, ValueError):
+        return b""

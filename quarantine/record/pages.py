@@ -262,8 +262,11 @@ class PageRepository(Repository):
         with self._reading() as db:
             ids = sorted(db.execute(_campaign(sa.select(_SLOTS.c.id), query)).scalars())
         for first in range(0, len(ids), PLACES):
+            # Asked again: between two pages a slot may have come to be another campaign's affair.
             which = _SLOTS.c.id.in_(ids[first : first + PLACES])
-            found = sa.select(*_PLACE).where(which).order_by(_SLOTS.c.id)
+            still = asked_of_each(sa.and_(*_campaign_conditions(query)))
+            found = _campaign_table(sa.select(*_PLACE), query).where(which, still)
+            found = found.order_by(_SLOTS.c.id)
             with self._reading() as db:
                 page = lines_of(db, CampaignPlace, found, _PLACE, _SLOTS.c.id)
             yield from named(page, "host", "address")
@@ -460,15 +463,24 @@ def _between(since: datetime | None, until: datetime | None) -> Iterator[sa.Colu
 
 
 def _campaign(found: sa.Select[Any], query: CampaignQuery) -> sa.Select[Any]:
+    return _campaign_table(found, query).where(*_campaign_conditions(query))
+
+
+def _campaign_table(found: sa.Select[Any], query: CampaignQuery) -> sa.Select[Any]:
     drives = models.drives
     if query.firmware is not None or query.certified_before is not None:
         found = found.join(drives, drives.c.digest == _SLOTS.c.identity_digest)
+    return found
+
+
+def _campaign_conditions(query: CampaignQuery) -> Iterator[sa.ColumnElement[bool]]:
+    drives = models.drives
     if query.firmware is not None:
-        found = found.where(drives.c.firmware == storable(query.firmware, NAME_LENGTH))
+        yield drives.c.firmware == storable(query.firmware, NAME_LENGTH)
     if query.certified_before is not None:
-        found = found.where(drives.c.certified_at < query.certified_before)
-    asked = SlotQuery(host=query.host, model=query.model, hold_code=query.hold_code)
-    return found.where(_SLOTS.c.state != State.RETIRED.value, *_conditions(asked))
+        yield drives.c.certified_at < query.certified_before
+    yield _SLOTS.c.state != State.RETIRED.value
+    yield from _conditions(SlotQuery(host=query.host, model=query.model, hold_code=query.hold_code))
 
 
 def _conditions(query: SlotQuery) -> Iterator[sa.ColumnElement[bool]]:

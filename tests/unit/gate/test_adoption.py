@@ -462,14 +462,14 @@ def test_owner_of_the_world_is_the_parts(world: World) -> None:
 # A drive that a boot moved to another slot, where a guest that nobody asked about resumed with it.
 
 
-def resumed_elsewhere(world: World, entry: SlotEntry) -> None:
+def resumed_elsewhere(world: World, entry: SlotEntry, place: str = "boot-1/7") -> None:
     """The book knew DRIVE at ADDRESS; now ANOTHER is there, and a guest runs with DRIVE."""
     world.fake.put("/proc/sys/kernel/random/boot_id", "boot-2")
     world.slot(OTHER_ADDRESS, DriveSeen("vfio-pci"))
     of_kind(world, OTHER_ADDRESS, DRIVE)
     world.slot(ADDRESS, dataclasses.replace(SEEN, identity=ANOTHER))
     of_kind(world, ADDRESS, ANOTHER)
-    world.know(dataclasses.replace(entry, place="boot-1/7"), adopted_at="")
+    world.know(dataclasses.replace(entry, place=place), adopted_at="")
     define(world, "g", domain(OTHER_ADDRESS))
     define(world, "g", domain(OTHER_ADDRESS), running=True)
     adopt(world)
@@ -511,6 +511,23 @@ def test_a_doubted_paper_of_a_drive_that_left_proves_nothing_after_the_next_eras
         revoke.revoke(world.state, world.host, OTHER_ADDRESS, DRIVE)
     if is_erased:
         assert world.check(domain(OTHER_ADDRESS)), "its guest starts on it"
+
+
+@pytest.mark.parametrize("tenant_of_now", [None, ANOTHER], ids=["alone", "with another owner"])
+def test_what_the_last_owner_had_is_doubted_too(
+    world: World, tenant_of_now: ControllerIdentity | None
+) -> None:
+    """An erase elsewhere took owner, ticket and place of the slot that the drive had left, and
+    not who had it last: by that alone ``forget`` gave the guest's drive to an erase."""
+    entry = SlotEntry(ADDRESS, last_owner=LAST, last_identity=DRIVE)
+    if tenant_of_now is not None:
+        entry = dataclasses.replace(entry, owner=owner(identity=tenant_of_now, let_in=None))
+    resumed_elsewhere(world, entry, place="")
+    lost_power(world)
+    with pytest.raises(BadInputError, match="of its kind"):
+        forget(world.state, world.host, OTHER_ADDRESS, "an order waits", "op")
+    with pytest.raises(InUseError):
+        revoke.revoke(world.state, world.host, OTHER_ADDRESS, DRIVE)
 
 
 def test_an_erase_by_hand_of_another_drive_lets_no_older_case_go_on(world: World) -> None:

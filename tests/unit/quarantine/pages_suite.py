@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -202,6 +203,22 @@ class PagesSuite:
         for word in STRANGE:
             for name in ("model", "serial", "firmware"):
                 assert serials(**{name: word}) == set(), (name, word)
+
+    def test_a_slot_that_is_another_affair_by_now_is_left_out_of_a_campaign(
+        self, listed: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(pages, "PLACES", 2)
+        found = listed.campaign_places(CampaignQuery(model="MODEL cmp1"))
+        about = [next(found)]
+        for place in PLACES[:3]:
+            record = listed.slot(place)
+            assert record is not None
+            if record.id != about[0].id:
+                other = replace(drive(0), serial=f"N{record.id}", model="ANOTHER MODEL")
+                listed.amend(record, SlotChanges(identity=other))
+        about += found
+        # Those that were read with the first one are of that moment.
+        assert len(about) == 2
 
     def test_what_a_campaign_is_about_by_each_filter(
         self, listed: Store, monkeypatch: pytest.MonkeyPatch

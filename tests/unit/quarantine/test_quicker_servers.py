@@ -28,7 +28,7 @@ from quarantine.operations.plane import Plane, ServingPlane
 from quarantine.operations.slots import Initiator
 from quarantine.page.application import MOUNT
 from quarantine.record.store import Store
-from quarantine.record.words.facts import NextHold, SlotRecord
+from quarantine.record.words.facts import NextHold, SlotChanges, SlotRecord
 from quarantine.record.words.states import Event, State
 from tests.unit.quarantine.api import client
 from tests.unit.quarantine.page import visitor
@@ -293,6 +293,56 @@ def test_placement_that_is_away_in_the_midst_leaves_a_hold_and_the_same_again_go
     assert not place.site.cloud.on_offer(SLOT)
 
 
+def test_a_server_that_is_quicker_than_the_hold_has_nothing_erased_and_is_named(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    really = Store.hold
+
+    def hold(store: Store, *words: Any, **more: Any) -> SlotRecord:
+        place.claimed()
+        return really(store, *words, **more)
+
+    monkeypatch.setattr(Store, "hold", hold)
+    with pytest.raises(ConflictError, match=r"server tenant got the drive.*nothing is erased"):
+        decide(place.plane, "erase")
+    assert place.record.state is State.HELD
+    assert Event.RELEASED_BY_OPERATOR not in last_events(place)
+    assert "claimed-unerased" not in caplog.text
+
+
+def test_a_service_that_looks_in_the_same_moment_stops_no_act(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really, looks = place.site.loop.look, list[bool]()
+
+    def look(slot: Any) -> Any:
+        looks.append(True)
+        if len(looks) == 2:  # the one after the hold
+            really(slot)
+            raise ConflictError("its row changed meanwhile")
+        return really(slot)
+
+    monkeypatch.setattr(place.site.loop, "look", look)
+    assert not decide(place.plane, "erase").unacted
+    assert Event.RELEASED_BY_OPERATOR in last_events(place)
+
+
+def test_the_release_is_of_the_hold_that_was_made(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What somebody else does with it in between is looked at before it is released."""
+    really = decisions.release
+
+    def release(plane: Plane, *words: Any, **more: Any) -> Any:
+        place.store.amend(place.record, SlotChanges(policy="another"))
+        return really(plane, *words, **more)
+
+    monkeypatch.setattr(decisions, "release", release)
+    with pytest.raises(StaleError):
+        decide(place.plane, "erase")
+    assert place.record.state is State.HELD
+
+
 def test_a_record_that_goes_away_in_the_midst_leaves_a_hold_and_says_so(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,6 +371,24 @@ def test_a_retired_drive_is_not_erased_again(place: Place) -> None:
     decide(place.plane, "retire")
     with pytest.raises(IllegalTransitionError, match="it is retired"):
         decide(place.plane, "erase")
+
+
+@pytest.mark.parametrize("rule", ["hold", "release"])
+def test_who_may_not_hold_or_release_may_not_erase_again(
+    place: Place, tmp_path: Path, rule: str
+) -> None:
+    """A site that gave the end of a hold to few has given it to no more by an upgrade."""
+    decide(place.plane, "hold")
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(f'"nvme_quarantine:slots:{rule}": "!"\n')
+    (file,) = place.plane.files
+    file.write_text(f"{file.read_text()}\n[oslo_policy]\npolicy_file = {policy}\n")
+    app = application.make(Quick(file, place.site.loop))
+    admin = client.Client(app).as_user(client.ADMIN)
+    one = f"/v1/slots/{NAME}"
+    tag = admin.get(one).headers["ETag"]
+    assert admin.ask("POST", f"{one}/erase", {"reason": "x"}, If_Match=tag).status_code == 403
+    assert place.record.state is State.HELD
 
 
 def test_erased_again_by_each_skin(place: Place) -> None:

@@ -102,14 +102,17 @@ def _may_be_elsewhere(
     got it past the gate, in another slot."""
     owned = entry.owner.identity if entry.owner is not None else None
     certified = entry.ticket.ticket.identity if entry.ticket is not None else None
-    if entry.place and places.get(entry.address) == entry.place:
-        return False
     stands = entry.ticket is not None and entry.ticket.state is not TicketState.VOID
-    if entry.place and unread and owned is None and not stands:
+    stayed = bool(entry.place) and places.get(entry.address) == entry.place
+    if entry.place and not stayed and unread and owned is None and not stands:
         return True  # an erase took whatever was there, and no paper says which drive that was
     last = entry.last_identity if entry.last_owner is not None else None
     told = {each for each in (owned, certified, last) if each and PciIds.of(each) in unread}
-    return bool(told - {now.identity if now else None})
+    # A drive that has not left its place is here, which one it may be; papers of others stay.
+    here = {now.identity if now is not None else None}
+    if stayed and here == {None}:
+        here = {owned, certified if stands else None}
+    return bool(told - here)
 
 
 def _conflict(book: Book, address: str, having: list[DomainDrives], now: SlotNow) -> str:

@@ -530,6 +530,50 @@ def test_what_the_last_owner_had_is_doubted_too(
         revoke.revoke(world.state, world.host, OTHER_ADDRESS, DRIVE)
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        SlotEntry(ADDRESS, last_owner=LAST, last_identity=DRIVE),
+        SlotEntry(ADDRESS, ticket=kept(state=TicketState.USED)),
+        SlotEntry(ADDRESS, ticket=KEPT, last_owner=LAST, last_identity=DRIVE),
+    ],
+    ids=["last owner", "ticket", "both"],
+)
+def test_a_drive_that_stays_in_its_place_speaks_for_no_other_one(
+    world: World, entry: SlotEntry
+) -> None:
+    """DRIVE had left the slot when an erase took ANOTHER there, which is still in its place; what
+    the slot's papers tell of is DRIVE, with which a guest resumes elsewhere."""
+    world.fake.put("/proc/sys/kernel/random/boot_id", "boot-2")
+    world.slot(ADDRESS, dataclasses.replace(SEEN, identity=ANOTHER))
+    of_kind(world, ADDRESS, ANOTHER)
+    world.know(entry, adopted_at="")
+    revoke.revoke(world.state, world.host, ADDRESS, ANOTHER)
+    place = world.book.entry(ADDRESS).place
+    assert place
+    resumed_elsewhere(world, world.book.entry(ADDRESS), place)
+    lost_power(world)
+    with pytest.raises(BadInputError, match="of its kind"):
+        forget(world.state, world.host, OTHER_ADDRESS, "an order waits", "op")
+    with pytest.raises(InUseError):
+        revoke.revoke(world.state, world.host, OTHER_ADDRESS, DRIVE)
+
+
+def test_a_drive_that_a_guest_has_in_its_place_is_not_doubted(world: World) -> None:
+    """Nobody can read it, and nobody need: it has not left since its erase."""
+    world.fake.put("/proc/sys/kernel/random/boot_id", "boot-2")
+    place = PciFunction(world.host, ADDRESS).place
+    for address in (ADDRESS, OTHER_ADDRESS):
+        world.slot(address, DriveSeen("vfio-pci"))
+        of_kind(world, address, DRIVE)
+    mine = SlotEntry(ADDRESS, owner=owner(identity=ANOTHER), ticket=KEPT, place=place)
+    world.know(mine, adopted_at="")
+    define(world, "g", domain(OTHER_ADDRESS, uuid=THEIRS))
+    define(world, "g", domain(OTHER_ADDRESS, uuid=THEIRS), running=True)
+    assert dict(adopt(world).owners)[OTHER_ADDRESS].identity is None
+    assert not world.book.entry(ADDRESS).doubted
+
+
 def test_an_erase_by_hand_of_another_drive_lets_no_older_case_go_on(world: World) -> None:
     """The slot's case took DRIVE; a guest got that elsewhere, and a boot brings it back."""
     world.fake.put("/proc/sys/kernel/random/boot_id", "boot-1")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+import bisect
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -26,7 +26,7 @@ class Silence:
 
     While the broker is away, or our own worker, or while we were stopped, nobody is heard and
     nobody falls silent: not as that begins, not as it ends and the hosts speak again one by one.
-    Nor do many at once, of whom a network was cut off. Both are believed for a day. On the
+    Nor do many together, of whom a network was cut off. Both are believed for a day. On the
     monotonic clock: the record's times are compared with each other alone.
     """
 
@@ -42,8 +42,8 @@ class Silence:
         """Of each host, the time lived and looked at when it was heard last."""
         self._long: set[str] = set()
         """Who had been away for a day when we began: of no network that is cut off now."""
-        self._many = -math.inf
-        """The time lived until which very many are late at once."""
+        self._together: dict[str, float] = {}
+        """Who was late with very many, and the time lived when it was so last."""
         self._pass = self._word = monotonic()
         """When we looked last, and when anybody was heard last."""
 
@@ -61,18 +61,46 @@ class Silence:
             self._lived += min(now - self._word, self._after / 2)
             self._word = now
         if not self._heard:
-            last = max(heard.values(), default=None)
-            self._long = {name for name, at in heard.items() if last and last - at > _A_DAY}
+            self._long = _long_away(heard)
         self._long = self._long & heard.keys() - spoke
         self._heard = dict(heard)
         here = self._lived, self._looked
         self._since = {n: here if n in spoke | new else self._since[n] for n in heard}
-        away = {name: self._lived - lived for name, (lived, _) in self._since.items()}
         day = max(DAY, self._after)
         gone = {name for name, (_, looked) in self._since.items() if self._looked - looked > day}
-        # Hosts that are cut off together are late one by one, as they spoke, and come back so.
-        nearly = {name for name, seconds in away.items() if seconds > _NEARLY * self._after}
-        if too_many(len(nearly - gone - self._long), len(heard)):
-            self._many = self._lived + self._after
-        late = {name for name, seconds in away.items() if seconds > self._after}
-        return frozenset(gone if self._lived <= self._many else gone | late)
+        late = {name for name, (lived, _) in self._since.items() if self._is_late(lived)}
+        self._find_together(gone)
+        return frozenset(gone | late - self._together.keys())
+
+    def _is_late(self, lived: float, share: float = 1.0) -> bool:
+        return self._lived - lived > share * self._after
+
+    def _find_together(self, gone: Collection[str]) -> None:
+        """Hosts that are cut off together were heard last at about one time. They are late one by
+        one, so those count that nearly are; and they come back one by one, so the last of them are
+        left some time for it."""
+        apart = self._long | set(gone)
+        nearly = sorted(
+            (lived, name)
+            for name, (lived, _) in self._since.items()
+            if name not in apart and self._is_late(lived, _NEARLY)
+        )
+        times = [lived for lived, _ in nearly]
+        for lived, name in nearly:
+            first = bisect.bisect_left(times, lived - self._after / 2)
+            last = bisect.bisect_right(times, lived + self._after / 2)
+            if too_many(last - first, len(self._since)):
+                self._together[name] = self._lived
+        self._together = {
+            name: at
+            for name, at in self._together.items()
+            if name in self._since and self._lived - at <= self._after
+        }
+
+
+def _long_away(heard: Mapping[str, datetime]) -> set[str]:
+    """Who was last heard a day before most others. Not before the last one: our clock may have been
+    wrong once, and after an outage the first host speaks before the others."""
+    times = sorted(heard.values())
+    usual = times[len(times) // 2] if times else None
+    return {name for name, at in heard.items() if usual is not None and usual - at > _A_DAY}

@@ -181,3 +181,45 @@ def test_nobody_is_silent_sooner_than_was_asked_for() -> None:
     cloud.silence = Silence(7 * DAY, lambda: cloud.now)
     cloud.pace = 600.0
     assert not cloud.run(3 * DAY, dead=frozenset({"cmp3"}))
+
+
+@pytest.mark.parametrize("spoke", [1, 5])
+def test_a_control_plane_that_starts_as_an_outage_of_days_ends(spoke: int) -> None:
+    """The first hosts have spoken by its first look: the others are not long dead."""
+    cloud = Cloud(20, 2)
+    assert not cloud.run(600)
+    early = [f"cmp{n}" for n in range(spoke)]
+    for name in cloud.heard.keys() - set(early):
+        cloud.heard[name] -= timedelta(days=2)
+    cloud.silence = Silence(AFTER, lambda: cloud.now)
+    assert not cloud.run(3600, dead=cloud.heard.keys() - set(early))
+    assert not cloud.run(1800)
+
+
+def test_a_host_that_was_heard_in_the_future_once_makes_nobody_long_dead() -> None:
+    cloud = Cloud(20, 2)
+    assert not cloud.run(600)
+    cloud.heard["cmp0"] += timedelta(days=2)
+    cloud.silence = Silence(AFTER, lambda: cloud.now)
+    off = frozenset(f"cmp{n}" for n in range(12))
+    assert not cloud.run(3600, dead=off)
+
+
+def test_hosts_that_start_anew_one_after_the_other_hide_nobody() -> None:
+    """Seven of sixty at a time, eight minutes each: one that is dead meanwhile is not of them."""
+    cloud = Cloud(60, 3)
+    assert not cloud.run(1800)
+    found = set[str]()
+    for turn in range(9):
+        down = {f"cmp{1 + (7 * turn + n) % 59}" for n in range(7)}
+        found |= cloud.run(480, dead=frozenset(down | {"cmp0"}))
+    assert found == {"cmp0"}
+
+
+@pytest.mark.parametrize("hello", [340.0, 400.0])
+def test_hosts_that_seldom_speak_hide_nobody(hello: float) -> None:
+    cloud = Cloud(40, 3)
+    cloud.run(3600, hello=hello)
+    dead = frozenset({"cmp0"})
+    cloud.run(3600, hello=hello, dead=dead)
+    assert "cmp0" in cloud.run(600, hello=hello, dead=dead)

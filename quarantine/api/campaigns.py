@@ -172,7 +172,7 @@ def _line(one: CampaignSlotLine) -> dict[str, Any]:
 _READ: Final[dict[str, Any]] = {"default": policies.READER}
 _ACT: Final[dict[str, Any]] = {
     "rule": "campaigns:set",
-    "default": policies.ADMIN,
+    "default": policies.AS_HOLD_AND_RELEASE,
     "changes": True,
     "response": schemas.CAMPAIGN_FULL,
 }

@@ -62,7 +62,7 @@ OPERATIONS: Final = (
         "List what happened to slots, the last first",
         find,
         "history:list",
-        policies.READER,
+        policies.AS_SLOTS_HISTORY,
         query={
             **FILTERS,
             "limit": schemas.LIMIT,

@@ -15,7 +15,9 @@ SERVER_READER: Final = "rule:nvme_server_reader"
 AS_HOLD_AND_RELEASE: Final = (
     "rule:nvme_quarantine:slots:hold and rule:nvme_quarantine:slots:release"
 )
-"""Whoever may not end a hold may not end it by another word."""
+"""Whoever may not end a hold may not end it by another word: erased again, or a campaign."""
+AS_SLOTS_HISTORY: Final = "rule:nvme_quarantine:slots:history"
+"""The same lines, of all slots."""
 
 PREFIX: Final = "nvme_quarantine"
 

@@ -89,7 +89,8 @@ minute ([worker]hello_interval there), so this is some missed hellos. What such 
 said of its devices counts no more (a device of a class that nobody enrolled is reserved then). Very
 many silent hosts at once are one alarm: the broker, or the control plane's worker.
 
-When to raise it: where hello_interval was raised, or hosts take longer to reboot. When to lower it:
+When to raise it: where hello_interval was raised (four times of it at least, or a host may be
+called silent as an outage of the broker ends), or hosts take longer to reboot. When to lower it:
 hardly ever; a broker that restarts should not be heard of.
 
 Related: [erase]overdue_after, for hosts on which nothing waits.

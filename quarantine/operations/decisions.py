@@ -150,8 +150,7 @@ def erase(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW)
             raise IllegalTransitionError(f"{record.slot}: {_why_not_again(record)}")
         return store.hold(record, holds.because(HoldCode.BY_PERSON, reason), by=decision.by)
 
-    before = slots.versioned(plane, slot).slot
-    if before.state is not State.HELD:
+    if slots.versioned(plane, slot).slot.state is not State.HELD:
         try:
             held = _decide(plane, slot, decision, taken, needs_placement=True)
         except UnreadOutcomeError as error:
@@ -164,10 +163,10 @@ def erase(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW)
                 f"{slot}: it is held by now, and Placement could not be told so ({held.unacted}): "
                 "look at it when Placement answers, then the same again"
             )
-        if (server := held.slot.consumer) not in (None, before.consumer):
+        if servers := _servers(plane, slot):
             raise ConflictError(
-                f"{slot}: server {server} got the drive in that moment; nothing is erased, and the "
-                "slot is held: release it once the server has let go of the drive"
+                f"{slot}: server {servers[0]} got the drive in that moment; nothing is erased, and "
+                "the slot is held: release it once the server has let go of the drive"
             )
         decision = replace(decision, versions=(held.version,))
     return release(plane, slot, reason=reason, decision=decision)
@@ -213,6 +212,12 @@ def _decide(
                 f"{record.slot}: the decision is on record, and the service acts on it; what came "
                 f"of it cannot be read now: {error}"
             ) from error
+
+
+def _servers(plane: Plane, slot: Slot) -> tuple[str, ...]:
+    """Who but us holds the slot by now. Raises ``UnavailableError``."""
+    with plane.assembly() as assembly:
+        return assembly.reconciler.consumers(known(assembly.store, slot))
 
 
 def _caught_up(assembly: Assembly, slot: Slot, *, needs_placement: bool) -> str:

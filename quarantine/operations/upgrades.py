@@ -12,6 +12,7 @@ from eraser.protocol.identity import host_name
 from eraser.protocol.ticket import Defence
 from quarantine.errors import BadInputError
 from quarantine.operations.plane import Plane
+from quarantine.service.parts import Parts
 from quarantine.upgrade import catalogue
 from quarantine.upgrade.facts import ConfigSource, Role
 from quarantine.upgrade.finding import Check as Check
@@ -34,7 +35,7 @@ def check(plane: Plane, question: CheckScope) -> tuple[CheckResult, ...]:
             lambda: assembly.compute,
             policies=[assembly.policy.name],
             switched_off=_switched_off(assembly.conf),
-            shared_keys=_shared_keys(assembly.conf),
+            shared_keys=_shared_keys(assembly),
             now=datetime.now(UTC),
         )
         return tuple(catalogue.judge(facts))
@@ -88,19 +89,17 @@ def _switched_off(conf: ConfigOpts) -> Iterator[str]:
         yield "[detection]bells is false"
 
 
-def _shared_keys(conf: ConfigOpts) -> Iterator[str]:
+def _shared_keys(parts: Parts) -> Iterator[str]:
     """What has no key of its own."""
-    if conf.erase.order_key is None:
+    conf = parts.conf.erase
+    if conf.order_key is None:
         yield "[erase]order_key is not set: the key of certificates signs orders too"
-    elif _read(conf.erase.order_key) == _read(conf.evidence.signing_key) != b"":
-        yield "[erase]order_key has the key of certificates in it: it signs orders too"
-    if conf.erase.ticket_key is None:
+    if conf.ticket_key is None:
         yield "[erase]ticket_key is not set: the key of orders signs tickets too"
-
-
-def _read(file: str) -> bytes:
-    """Nothing where it cannot be read: of that the service itself says more."""
     try:
-        return Path(file).read_bytes()
-    except (OSError, ValueError):
-        return b""
+        if conf.order_key is not None and parts.order_key.public == parts.key.public:
+            yield "[erase]order_key has the key of certificates in it"
+        if conf.ticket_key is not None and parts.ticket_key.public == parts.key.public:
+            yield "[erase]ticket_key has the key of certificates in it"
+    except BadInputError as error:
+        yield str(error)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
 from eraser.protocol.identity import Slot
 from quarantine.record.database import models, rows
 from quarantine.record.database.base import Repository
+from quarantine.record.database.damaged import readable
 from quarantine.record.database.paging import asked_of_each
 from quarantine.record.words.facts import HistoryRow
 from quarantine.record.words.states import Event
@@ -16,9 +17,8 @@ from quarantine.record.words.texts import NAME_LENGTH, storable
 
 _SLOTS = models.slots
 _HISTORY = models.history
-_LINES: Final = sa.select(_HISTORY, _SLOTS.c.host, _SLOTS.c.address).join(
-    _SLOTS, _SLOTS.c.id == _HISTORY.c.slot_id
-)
+_COLUMNS: Final = (*_HISTORY.c, _SLOTS.c.host, _SLOTS.c.address)
+_LINES: Final = sa.select(*_COLUMNS).join(_SLOTS, _SLOTS.c.id == _HISTORY.c.slot_id)
 
 MENTIONS = 1000
 """Lines of history in one answer."""
@@ -35,7 +35,7 @@ class HistoryRepository(Repository):
         if generation is not None:
             query = query.where(_HISTORY.c.generation == generation)
         with self._reading() as db:
-            return rows.history_rows(db.execute(query).mappings())
+            return _lines(db, query)
 
     def mentions(self, text: str) -> list[HistoryRow]:
         """Lines of any slot's history whose reason has ``text`` in it, oldest first.
@@ -48,23 +48,26 @@ class HistoryRepository(Repository):
             .limit(MENTIONS)
         )
         with self._reading() as db:
-            return rows.history_rows(db.execute(query).mappings())[::-1]
+            return _lines(db, query)[::-1]
 
     def history_page(
         self, slot: Slot, *, limit: int, after: int = 0
     ) -> tuple[list[HistoryRow], int | None]:
         """Lines of a slot's life behind the revision ``after``, oldest first, and the revision that
         the next page is behind: lines that cannot be read are left out, and are no end."""
-        query = (
-            _LINES.where(_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address)
-            .where(_HISTORY.c.revision > after)
+        of_slot = (_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address)
+        behind = (
+            sa.select(_HISTORY.c.revision)
+            .join(_SLOTS, _SLOTS.c.id == _HISTORY.c.slot_id)
+            .where(*of_slot, _HISTORY.c.revision > after)
             .order_by(_HISTORY.c.revision)
             .limit(limit)
         )
         with self._reading() as db:
-            found = db.execute(query).mappings().all()
-        more = found[-1]["revision"] if len(found) == limit else None
-        return rows.history_rows(found), more
+            numbers = db.execute(behind).scalars().all()
+            found = _LINES.where(*of_slot, _HISTORY.c.revision.in_(numbers))
+            lines = _lines(db, found.order_by(_HISTORY.c.revision))
+        return lines, numbers[-1] if len(numbers) == limit else None
 
     def newest_history(self, slot: Slot, limit: int) -> list[HistoryRow]:
         """The last lines of a slot's life, oldest first: what somebody looks at again and again."""
@@ -74,8 +77,7 @@ class HistoryRepository(Repository):
             .limit(limit)
         )
         with self._reading() as db:
-            found = db.execute(query).mappings().all()
-        return rows.history_rows(found[::-1])
+            return _lines(db, query)[::-1]
 
     def fleet_history(
         self,
@@ -99,5 +101,12 @@ class HistoryRepository(Repository):
             newest = query.order_by(_HISTORY.c.seq.desc()).limit(limit)
             numbers = db.execute(newest).scalars().all()
             lines = _LINES.where(_HISTORY.c.seq.in_(numbers)).order_by(_HISTORY.c.seq.desc())
-            found = rows.history_rows(db.execute(lines).mappings())
+            found = _lines(db, lines)
         return found, numbers[-1] if len(numbers) == limit else None
+
+
+def _lines(db: sa.Connection, query: sa.Select[Any]) -> list[HistoryRow]:
+    """Those that can be read; the log has the others."""
+    names = [column.name for column in _COLUMNS]
+    found = readable(db, query, _COLUMNS, _HISTORY.c.seq)
+    return rows.history_rows(dict(zip(names, row, strict=True)) for row in found)

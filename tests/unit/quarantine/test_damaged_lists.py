@@ -166,3 +166,31 @@ def test_one_host_alone_is_called_damaged(filled: Site) -> None:
     found = filled.client().as_user(ADMIN).get("/v1/hosts/cmp1")
     assert found.status_code == 500
     assert found.json["errors"][0]["code"].endswith("record-damaged")
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("at", "'garbage'"),
+        ("reason", "CAST(x'ff' AS TEXT)"),
+        ("detail", "'[1]'"),
+        ("detail", "'null'"),
+        ("detail", "replace(hex(zeroblob(50000)), '0', '[')"),
+        ("generation", "'x'"),
+        ("revision", "'x'"),
+        ("event", "'of_another_release'"),
+    ],
+)
+def test_a_line_of_history_that_cannot_be_read_is_left_out(
+    filled: Site, column: str, value: str
+) -> None:
+    """Of the fleet's, of its slot's, and of the pages: nobody could name a marker behind it."""
+    admin, person = filled.client().as_user(ADMIN), visitor(filled).as_user(ADMIN)
+    every = admin.get("/v1/history").json["history"]
+    damage(filled, "history", column, value)
+    assert admin.get("/v1/history").json["history"] == every[:-1]
+    assert admin.get("/v1/history?host=cmp1").status_code == 200
+    of_slot = admin.get(f"/v1/slots/{every[-1]['slot']}/history").json["history"]
+    assert all(one["revision"] != every[-1]["revision"] for one in of_slot)
+    assert f"{len(every) - 1} lines" in person.page("/page/history").text
+    assert person.page(f"/page/slots/{every[-1]['slot']}")

@@ -373,24 +373,6 @@ def test_a_retired_drive_is_not_erased_again(place: Place) -> None:
         decide(place.plane, "erase")
 
 
-@pytest.mark.parametrize("rule", ["hold", "release"])
-def test_who_may_not_hold_or_release_may_not_erase_again(
-    place: Place, tmp_path: Path, rule: str
-) -> None:
-    """A site that gave the end of a hold to few has given it to no more by an upgrade."""
-    decide(place.plane, "hold")
-    policy = tmp_path / "policy.yaml"
-    policy.write_text(f'"nvme_quarantine:slots:{rule}": "!"\n')
-    (file,) = place.plane.files
-    file.write_text(f"{file.read_text()}\n[oslo_policy]\npolicy_file = {policy}\n")
-    app = application.make(Quick(file, place.site.loop))
-    admin = client.Client(app).as_user(client.ADMIN)
-    one = f"/v1/slots/{NAME}"
-    tag = admin.get(one).headers["ETag"]
-    assert admin.ask("POST", f"{one}/erase", {"reason": "x"}, If_Match=tag).status_code == 403
-    assert place.record.state is State.HELD
-
-
 def test_erased_again_by_each_skin(place: Place) -> None:
     StoreSource(place.plane).act(SlotAct(str(SLOT), Act.ERASE, "odd"))
     assert last_events(place).count(Event.RELEASED_BY_OPERATOR) == 1

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine import cli
 from quarantine.operations import upgrades
+from quarantine.operations.plane import Plane
 from quarantine.upgrade.catalogue import CHECKS
 from quarantine.upgrade.facts import Facts
+from tests.unit.quarantine.api.client import Site
 from tests.unit.quarantine.upgradefacts import FREE, Cloud, spec
 
 
@@ -157,3 +160,28 @@ def test_defences_that_we_were_told_to_do_without_are_named(
         "[detection]bells",
     ]
     assert "patch" in words[1]
+
+
+def test_keys_are_apart_by_what_is_in_their_files(tmp_path: Path) -> None:
+    """Not by whether the options are set; a newline more makes no other key."""
+    site = Site(tmp_path)
+    certificates = (tmp_path / "controller.pem").read_bytes()
+    (tmp_path / "own.pem").write_bytes(PrivateKey.generate().pem())
+    (tmp_path / "copy.pem").write_bytes(certificates + b"\n")
+
+    def said(order: str, ticket: str) -> list[str]:
+        conf = tmp_path / "keys.conf"
+        conf.write_text(
+            f"[erase]\norder_key = {tmp_path}/{order}\nticket_key = {tmp_path}/{ticket}\n"
+        )
+        with Plane([site.file, conf]).parts() as parts:
+            return list(upgrades._shared_keys(parts))
+
+    (tmp_path / "third.pem").write_bytes(PrivateKey.generate().pem())
+    assert said("own.pem", "third.pem") == []
+    assert said("copy.pem", "own.pem") == ["[erase]order_key has the key of certificates in it"]
+    assert said("own.pem", "copy.pem") == ["[erase]ticket_key has the key of certificates in it"]
+    (shared,) = said("own.pem", "own.pem")
+    assert "found the one that signs orders" in shared
+    (gone,) = said("gone.pem", "own.pem")
+    assert "gone.pem" in gone

@@ -21,6 +21,7 @@ from eraser.ownership.audit import AuditEntry
 from eraser.ownership.cases import read_case
 from eraser.ownership.facts import DriveSeen, is_untouched
 from eraser.ownership.model import Allowance, Book, Owner
+from eraser.protocol.ticket import TicketState
 from eraser.state import hostcard
 
 
@@ -117,10 +118,20 @@ def allow(
 
 def _may_be_there(book: Book, address: str, drive: DriveSeen) -> bool:
     """A drive of the owner's kind that is nobody else's. One that is dead can be read by nobody,
-    and on most hosts it has no driver."""
+    and on most hosts it has no driver.
+
+    By papers that count: neither doubted ones nor a ticket that is void, which may be of a drive
+    that had left before it came.
+    """
     if drive.identity is None:
         return drive.driver not in (None, "", "nvme")
-    believed = tuple(entry for entry in book.entries if not entry.doubted)
+    believed = tuple(
+        dataclasses.replace(entry, ticket=None)
+        if entry.ticket is not None and entry.ticket.state is TicketState.VOID
+        else entry
+        for entry in book.entries
+        if not entry.doubted
+    )
     there = dataclasses.replace(book, entries=believed)
     return not revocation.known_elsewhere(there, address, drive.identity)
 

@@ -110,7 +110,9 @@ def _may_be_elsewhere(
     told = {each for each in (owned, certified, last) if each and PciIds.of(each) in unread}
     # A drive that has not left its place is here, which one it may be; papers of others stay.
     here = {now.identity if now is not None else None}
-    if stayed and here == {None}:
+    if stayed and entry.took is not None:
+        here.add(entry.took)
+    elif stayed and here == {None}:
         here = {owned, certified if stands else None}
     return bool(told - here)
 

@@ -289,7 +289,10 @@ def _given(entry: SlotEntry, admission: StartAdmission, owner: Owner, at: str) -
     entry = dataclasses.replace(entry, owner=owner)
     if admission.way is AdmittedBy.TICKET and entry.ticket is not None:
         used = dataclasses.replace(entry.ticket, state=TicketState.USED, reason="")
-        # Nobody wrote to that very drive since it was certified.
+        # Nobody wrote to that very drive since it was certified. Of another one that was here
+        # before the ticket says nothing: what was doubted of it goes with the doubt.
+        if entry.doubted and entry.last_identity not in (None, admission.identity):
+            entry = dataclasses.replace(entry, last_owner=None, last_identity=None)
         entry = dataclasses.replace(entry, ticket=used, doubted=False)
     else:
         entry = voided(entry, f"domain {owner.name!r} was let in by its {admission.way.value}")

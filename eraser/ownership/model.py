@@ -123,6 +123,8 @@ class SlotEntry:
     place: str = ""
     """Where sysfs had the drive when its newest erase took the slot (``PciFunction.place``). The
     watcher may be down while a drive is away; this tells all the same, until the next boot."""
+    took: ControllerIdentity | None = dataclasses.field(default=None, metadata=LATE)
+    """The drive that was at ``place`` then; None by an earlier release."""
     doubted: bool = dataclasses.field(default=False, metadata=LATE)
     """A guest was adopted since, with a drive of this kind that nobody read, and this slot's drive
     was not seen where it had been: it may be that guest's. What stands here proves nothing then."""

@@ -260,6 +260,7 @@ def revoke(
         entry = dataclasses.replace(entry, last_owner=None, last_identity=None)
     doubted = mine.doubted and by_hand
     entry = dataclasses.replace(entry, allowance=None, away=away, place=place, doubted=doubted)
+    entry = dataclasses.replace(entry, took=identity if place else None)
     if entry != book.entry(address):
         book = book.with_entry(entry)
     return Revocation(book, _last_owner(book, identity))

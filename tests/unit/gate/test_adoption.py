@@ -12,15 +12,15 @@ import pytest
 
 from eraser.clock import MACHINE
 from eraser.errors import BadInputError, InUseError
-from eraser.gate import accept_ticket
+from eraser.gate import accept_ticket, intake, rules
 from eraser.gate.adopting import adopt_all, allow, forget
 from eraser.gate.adoption import Adopted
-from eraser.gate.rules import AdmittedBy
+from eraser.gate.rules import AdmittedBy, StartAdmission, Starting
 from eraser.host.sysfs import PciFunction
 from eraser.ownership import audit, revoke
 from eraser.ownership import store as books
-from eraser.ownership.facts import DriveSeen
-from eraser.ownership.model import Allowance, Owner, PciIds, SlotEntry
+from eraser.ownership.facts import CaseSeen, CaseStanding, DriveSeen, SlotFacts
+from eraser.ownership.model import Allowance, Owner, PciIds, SlotEntry, SteadyTime
 from eraser.ownership.store import BookError
 from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity
@@ -557,6 +557,69 @@ def test_a_drive_that_stays_in_its_place_speaks_for_no_other_one(
         forget(world.state, world.host, OTHER_ADDRESS, "an order waits", "op")
     with pytest.raises(InUseError):
         revoke.revoke(world.state, world.host, OTHER_ADDRESS, DRIVE)
+
+
+def not_given_away(world: World) -> None:
+    """The drive of the guest that is off now: neither by ``forget`` nor by an order."""
+    lost_power(world)
+    with pytest.raises(BadInputError, match="of its kind"):
+        forget(world.state, world.host, OTHER_ADDRESS, "an order waits", "op")
+    with pytest.raises(InUseError):
+        revoke.revoke(world.state, world.host, OTHER_ADDRESS, DRIVE)
+
+
+@pytest.mark.parametrize("has_stayed", [True, False])
+def test_a_start_by_a_ticket_ends_no_doubt_of_another_drives_owner(
+    world: World, has_stayed: bool
+) -> None:
+    """The ticket speaks for the drive that it is of, not for the one that had left before."""
+    world.fake.put("/proc/sys/kernel/random/boot_id", "boot-2")
+    world.slot(ADDRESS, dataclasses.replace(SEEN, identity=ANOTHER))
+    place = PciFunction(world.host, ADDRESS).place if has_stayed else ""
+    paper = kept(ticket=ticket(identity=ANOTHER))
+    entry = SlotEntry(ADDRESS, ticket=paper, last_owner=LAST, last_identity=DRIVE)
+    resumed_elsewhere(world, entry, place)
+    start = StartAdmission(address=ADDRESS, identity=ANOTHER, way=AdmittedBy.TICKET)
+    whose = Starting("33333333-3333-4333-8333-333333333333", "h")
+    after = rules.consume(world.book, [start], whose, SteadyTime.now(world.host), AT)
+    assert not after.entry(ADDRESS).doubted
+    world.know(*after.entries)
+    not_given_away(world)
+
+
+def test_a_ticket_that_comes_too_late_is_no_paper_of_its_drive(world: World) -> None:
+    """A newer order took another drive there, which ended the doubt; then the older one's ticket
+    came, void from the first."""
+    resumed_elsewhere(world, SlotEntry(ADDRESS))
+    revoke.revoke(world.state, world.host, ADDRESS, ANOTHER)
+    late = ticket(identity=DRIVE)
+    case = CaseSeen(CaseStanding.OPEN, "another-order", late.generation + 1)
+    seen = dataclasses.replace(SEEN, identity=ANOTHER)
+    facts = SlotFacts(ADDRESS, world.book.entry(ADDRESS), seen, case, world.book.incarnation)
+    after = intake.take_ticket(world.book, late, facts, AT)
+    found = after.entry(ADDRESS).ticket
+    assert found is not None
+    assert found.state is TicketState.VOID
+    world.know(*after.entries)
+    not_given_away(world)
+
+
+def test_a_drive_that_stays_where_its_erase_took_it_is_not_doubted(world: World) -> None:
+    """No domain names the slot, so nobody looks into it; the case that began there goes on."""
+    world.fake.put("/proc/sys/kernel/random/boot_id", "boot-2")
+    world.slot(ADDRESS)
+    of_kind(world, ADDRESS, DRIVE)
+    world.know(SlotEntry(ADDRESS, last_owner=LAST, last_identity=DRIVE), adopted_at="")
+    revoke.revoke(world.state, world.host, ADDRESS, DRIVE)
+    world.slot(OTHER_ADDRESS, DriveSeen("vfio-pci"))
+    of_kind(world, OTHER_ADDRESS, DRIVE)
+    define(world, "g", domain(OTHER_ADDRESS))
+    define(world, "g", domain(OTHER_ADDRESS), running=True)
+    adopt(world)
+    assert not world.book.entry(ADDRESS).doubted
+    world.fake.put("/proc/sys/kernel/random/boot_id", "boot-3")
+    world.fake.path("/run/libvirt/qemu/g.xml").unlink()
+    assert revoke.revoke(world.state, world.host, ADDRESS, DRIVE, again=True)
 
 
 def test_a_drive_that_a_guest_has_in_its_place_is_not_doubted(world: World) -> None:

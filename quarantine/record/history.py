@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -14,6 +15,8 @@ from quarantine.record.database.paging import asked_of_each
 from quarantine.record.words.facts import HistoryRow
 from quarantine.record.words.states import Event
 from quarantine.record.words.texts import NAME_LENGTH, storable
+
+LOG = logging.getLogger(__name__)
 
 _SLOTS = models.slots
 _HISTORY = models.history
@@ -28,14 +31,15 @@ class HistoryRepository(Repository):
     """The life of slots, as it was written down."""
 
     def history(self, slot: Slot, generation: int | None = None) -> list[HistoryRow]:
-        """The slot's life, or one case of it, oldest line first. Lines are only ever added."""
+        """The slot's life, or one case of it, oldest line first. Evidence reads it: a damaged line
+        is an error here, and not as if it had never been written."""
         query = _LINES.where(_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address).order_by(
             _HISTORY.c.seq
         )
         if generation is not None:
             query = query.where(_HISTORY.c.generation == generation)
         with self._reading() as db:
-            return _lines(db, query)
+            return rows.history_rows(db.execute(query).mappings())
 
     def mentions(self, text: str) -> list[HistoryRow]:
         """Lines of any slot's history whose reason has ``text`` in it, oldest first.
@@ -48,7 +52,7 @@ class HistoryRepository(Repository):
             .limit(MENTIONS)
         )
         with self._reading() as db:
-            return _lines(db, query)[::-1]
+            return rows.history_rows(db.execute(query).mappings())[::-1]
 
     def history_page(
         self, slot: Slot, *, limit: int, after: int = 0
@@ -67,7 +71,9 @@ class HistoryRepository(Repository):
             numbers = db.execute(behind).scalars().all()
             found = _LINES.where(*of_slot, _HISTORY.c.revision.in_(numbers))
             lines = _lines(db, found.order_by(_HISTORY.c.revision))
-        return lines, numbers[-1] if len(numbers) == limit else None
+        # A damaged number is behind all others, and no place to go on behind.
+        last = max((one for one in numbers if isinstance(one, int)), default=None)
+        return lines, last if len(numbers) == limit else None
 
     def newest_history(self, slot: Slot, limit: int) -> list[HistoryRow]:
         """The last lines of a slot's life, oldest first: what somebody looks at again and again."""
@@ -106,7 +112,16 @@ class HistoryRepository(Repository):
 
 
 def _lines(db: sa.Connection, query: sa.Select[Any]) -> list[HistoryRow]:
-    """Those that can be read; the log has the others."""
+    """Those that can be read, for people to look at."""
     names = [column.name for column in _COLUMNS]
-    found = readable(db, query, _COLUMNS, _HISTORY.c.seq)
-    return rows.history_rows(dict(zip(names, row, strict=True)) for row in found)
+    lines: list[HistoryRow] = []
+    for values in readable(db, query, _COLUMNS, _HISTORY.c.seq):
+        row = dict(zip(names, values, strict=True))
+        try:
+            line = rows.history_row(row)
+        except (ValueError, RecursionError) as error:
+            LOG.warning("history line %s cannot be read: %s", row["seq"], error)
+            continue
+        if isinstance(line.detail, dict):
+            lines.append(line)
+    return lines

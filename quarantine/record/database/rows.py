@@ -130,16 +130,13 @@ def history_rows(found: Iterable[Row]) -> list[HistoryRow]:
     for row in found:
         try:
             lines.append(history_row(row))
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             LOG.warning("history line %s cannot be read: %s", row["seq"], error)
     return lines
 
 
 def history_row(row: Row) -> HistoryRow:
-    """One row of ``history`` joined with its slot. Raises ``ValueError`` and ``RecursionError``."""
-    detail = json.loads(row["detail"])
-    if not isinstance(detail, dict):
-        raise ValueError(f"expected an object as its detail, found {str(detail)[:80]}")
+    """One row of ``history`` joined with its slot."""
     return HistoryRow(
         seq=row["seq"],
         slot=Slot(row["host"], row["address"]),
@@ -150,7 +147,7 @@ def history_row(row: Row) -> HistoryRow:
         generation=row["generation"],
         revision=row["revision"],
         reason=row["reason"],
-        detail=detail,
+        detail=json.loads(row["detail"]),
         hold_code=row["hold_code"],
         by=_initiator(row),
     )

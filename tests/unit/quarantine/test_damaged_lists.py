@@ -13,6 +13,7 @@ from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.policy import Policy
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine import cli
+from quarantine.errors import QuarantineError
 from quarantine.operations import campaigns
 from quarantine.operations.campaigns import CampaignQuery, Initiator
 from quarantine.operations.plane import Plane
@@ -194,3 +195,18 @@ def test_a_line_of_history_that_cannot_be_read_is_left_out(
     assert all(one["revision"] != every[-1]["revision"] for one in of_slot)
     assert f"{len(every) - 1} lines" in person.page("/page/history").text
     assert person.page(f"/page/slots/{every[-1]['slot']}")
+    page = admin.get(f"/v1/slots/{every[-1]['slot']}/history?limit=1").json
+    for link in page.get("history_links", ()):
+        assert admin.get(link["href"]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("at", "'garbage'"), ("reason", "CAST(x'ff' AS TEXT)")]
+)
+def test_evidence_is_not_made_as_if_a_damaged_line_had_not_been(
+    filled: Site, column: str, value: str
+) -> None:
+    """Whose the drive was, and which certificate covers it, is read off these lines."""
+    damage(filled, "history", column, value)
+    with filled.store() as store, pytest.raises((QuarantineError, ValueError)):
+        store.history(SLOTS[0])

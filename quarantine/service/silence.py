@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Collection, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from quarantine.doors import Monotonic
@@ -13,7 +13,6 @@ from quarantine.rules.absence import too_many
 DAY: Final = 86400.0
 """Seconds after which a host is silent, whoever else is heard: no outage goes on for longer unseen,
 and a cloud of one host has nobody else."""
-_A_DAY: Final = timedelta(seconds=DAY)
 _STOPPED: Final = 7200.0
 """Seconds between two looks after which the rest of the gap counts for nothing: passes are an hour
 apart at most, and take minutes."""
@@ -40,8 +39,9 @@ class Silence:
         """Seconds that we have been looking."""
         self._since: dict[str, tuple[float, float]] = {}
         """Of each host, the time lived and looked at when it was heard last."""
-        self._long: set[str] = set()
-        """Who had been away for a day when we began: of no network that is cut off now."""
+        self._ago: dict[str, float] = {}
+        """Of each host that has not spoken since we began, how long before most others it had been
+        heard last, in seconds."""
         self._together: dict[str, float] = {}
         """Who was late with very many, and the time lived when it was so last."""
         self._pass = self._word = monotonic()
@@ -56,13 +56,14 @@ class Silence:
         new = heard.keys() - self._heard.keys()
         spoke = {name for name, at in heard.items() if self._heard.get(name, at) != at}
         if spoke:
-            # Of a longer gap nobody knows in how much of it somebody could be heard. Passes may be
-            # as far apart, and so may the words of the only other host.
-            self._lived += min(now - self._word, self._after / 2)
+            # Of a longer gap nobody knows in how much of it somebody could be heard: passes may be
+            # as far apart, and the words of the only other host, or the broker was away. A host
+            # may be too late for two short times in which it was back.
+            self._lived += min(now - self._word, self._after / 4)
             self._word = now
         if not self._heard:
-            self._long = _long_away(heard)
-        self._long = self._long & heard.keys() - spoke
+            self._ago = _ago(heard)
+        self._ago = {n: s for n, s in self._ago.items() if n in heard and n not in spoke}
         self._heard = dict(heard)
         here = self._lived, self._looked
         self._since = {n: here if n in spoke | new else self._since[n] for n in heard}
@@ -76,12 +77,14 @@ class Silence:
         return self._lived - lived > share * self._after
 
     def _find_together(self, gone: Collection[str]) -> None:
-        """Hosts that are cut off together were heard last at about one time. They are late one by
-        one, so those count that nearly are; and they come back one by one, so the last of them are
-        left some time for it."""
-        apart = self._long | set(gone)
+        """Hosts that are cut off together were heard last at about one time, also by the record
+        where that was before we began. They are late one by one, so those count that nearly are:
+        within a quarter of the time. And they come back one by one, so the last of them are left
+        some time for it. Who had been away for a day when we began is of no network that is cut
+        off now."""
+        apart = set(gone) | {name for name, seconds in self._ago.items() if seconds > DAY}
         nearly = sorted(
-            (lived, name)
+            (lived - self._ago.get(name, 0.0), name)
             for name, (lived, _) in self._since.items()
             if name not in apart and self._is_late(lived, _NEARLY)
         )
@@ -98,9 +101,10 @@ class Silence:
         }
 
 
-def _long_away(heard: Mapping[str, datetime]) -> set[str]:
-    """Who was last heard a day before most others. Not before the last one: our clock may have been
+def _ago(heard: Mapping[str, datetime]) -> dict[str, float]:
+    """How long before most others each was heard. Not before the last one: our clock may have been
     wrong once, and after an outage the first host speaks before the others."""
     times = sorted(heard.values())
-    usual = times[len(times) // 2] if times else None
-    return {name for name, at in heard.items() if usual is not None and usual - at > _A_DAY}
+    return {
+        name: max(0.0, (times[len(times) // 2] - at).total_seconds()) for name, at in heard.items()
+    }

@@ -119,7 +119,7 @@ def test_passes_may_be_far_apart(pace: float) -> None:
     cloud = Cloud(50, 2)
     cloud.pace = pace
     assert not cloud.run(6 * pace)
-    cloud.run(4 * max(pace, AFTER), dead=frozenset({"cmp7"}))
+    cloud.run(6 * max(pace, AFTER), dead=frozenset({"cmp7"}))
     assert cloud.run(pace, dead=frozenset({"cmp7"})) == {"cmp7"}
 
 
@@ -223,3 +223,32 @@ def test_hosts_that_seldom_speak_hide_nobody(hello: float) -> None:
     dead = frozenset({"cmp0"})
     cloud.run(3600, hello=hello, dead=dead)
     assert "cmp0" in cloud.run(600, hello=hello, dead=dead)
+
+
+def test_who_died_at_other_times_is_no_network_after_a_restart() -> None:
+    """Four of thirty, two hours apart, all named; the service starts anew and names them again."""
+    cloud = Cloud(30, 3)
+    cloud.pace = 30.0
+    assert not cloud.run(1800)
+    for number in range(4):
+        dead = frozenset(f"cmp{n}" for n in range(number + 1))
+        cloud.run(7200, dead=dead)
+    assert cloud.run(120, dead=dead) == dead
+    cloud.silence = Silence(AFTER, lambda: cloud.now)
+    cloud.run(1800, dead=dead)
+    assert cloud.run(120, dead=dead) == dead
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("down", [220, 300, 400, 600])
+@pytest.mark.parametrize("up", [30, 45])
+def test_a_broker_that_comes_and_goes_makes_nobody_silent(
+    down: float, up: float, seed: int
+) -> None:
+    cloud = Cloud(50, seed)
+    cloud.pace = PASS
+    assert not cloud.run(1800)
+    for _ in range(4):
+        assert not cloud.run(down, deaf=True)
+        assert not cloud.run(up)
+    assert not cloud.run(900)

@@ -19,7 +19,7 @@ class HistoryList(Lister):
             "--event",
             choices=[*Event],
             metavar="EVENT",
-            help="only what is called so in the lines themselves, as in released or held",
+            help="only lines of this event, as in certified, held or released_by_operator",
         )
         list_arguments(parser, bounded=True)
 

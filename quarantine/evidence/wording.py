@@ -106,11 +106,11 @@ def meaning(order: EraseOrder, report: EraseReport, organisation: str) -> str:
     if report.achieved is Label.PURGE:
         return (
             f"Purge, {by}: a Sanitize operation of the whole NVM subsystem whose success the "
-            "drive's own log (81h) reports; the class of methods that IEEE 2883-2022 calls Purge."
+            "drive's own log (81h) reports; what summaries of IEEE 2883-2022 class as Purge."
         )
     return (
-        f"Clear, {by}: Format NVM with a secure erase setting, reported successful; the class of "
-        "methods that IEEE 2883-2022 calls Clear. It is not Purge."
+        f"Clear, {by}: Format NVM with a secure erase setting, reported successful; what "
+        "summaries of IEEE 2883-2022 class as Clear. It is not Purge."
     )
 
 

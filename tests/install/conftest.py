@@ -58,7 +58,8 @@ def cloud(
     images = build.ensure()
     bare = image.ensure(images.cache)
     own = offered.project(directory)
-    disk = offered.disk(bare, [offered.dependencies(images.cache)], directory)
+    wheels = [offered.dependencies(images.cache), offered.nova(images.cache)]
+    disk = offered.disk(bare, wheels, directory)
     pem = certificate.write(directory / "redis.pem", REDIS).read_bytes()
     with ExitStack() as held:
         placement = held.enter_context(PlacementServer(directory / "placement"))

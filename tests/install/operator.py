@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
+from tests.lab.bare import nova
 from tests.lab.bare.guest import BareGuest
 from tests.lab.errors import LabError
 from tests.lab.guest.commands import Completed
@@ -19,32 +20,22 @@ REDIS: Final = "redis.example"
 PLACEHOLDERS: Final[Mapping[str, str]] = {
     # The slots of the lab's machine.
     "0000:81:00.0 0000:82:00.0": "0000:01:00.0 0000:02:00.0",
+    "--python /usr/bin/python3": f"--python {nova.PYTHON}",
 }
 """What stands in the guide for something of the reader's own, and what that is here."""
 
-NOT_HERE: Final[Mapping[str, str]] = {
-    "-m nova_patch install": "no Nova in this guest: tests/nova holds the patch against four of it",
-    "systemctl restart nova-compute": "no Nova in this guest",
-}
-"""Parts of lines that are not typed, and why."""
-
 
 class Operator:
-    """At one machine. ``typed`` and ``skipped`` are the lines, as they stand in the guide."""
+    """At one machine. ``typed`` are the lines, as they stand in the guide."""
 
     def __init__(self, guest: BareGuest) -> None:
         self.guest = guest
         self.typed: list[str] = []
-        self.skipped: dict[str, str] = {}
 
     def follow(self, lines: Iterable[str]) -> Completed | None:
         """Type each line of a block; what the last one said. Raises ``CommandFailed``."""
         done = None
         for line in lines:
-            why = next((why for part, why in NOT_HERE.items() if part in line), None)
-            if why is not None:
-                self.skipped[line] = why
-                continue
             self.typed.append(line)
             done = self.guest.step(filled(line))
         return done

@@ -16,7 +16,10 @@ from tests.lab.guest import packages, trees
 from tests.lab.guest.cache import Cache, digest
 from tests.lab.guest.payload import REPOSITORY
 
-_MIB: Final = 600
+NOVA: Final = "34.0.0"
+"""The release that a bare compute host has."""
+
+_MIB: Final = 900
 """Size of the disk (a sparse file)."""
 _SOURCES: Final = ("docs", "eraser", "nova_patch", "qualify", "quarantine")
 
@@ -39,6 +42,24 @@ def dependencies(cache: Cache, more: Sequence[str] = ()) -> Path:
         _pip(*argv, *wanted)
 
     return cache.entry("wheels", digest([*wanted, str(sys.version_info[:2])]), build)
+
+
+def nova(cache: Cache) -> Path:
+    """Return a directory with the wheels of Nova as tested, and of all that it needs to run.
+
+    They come from where this machine's pip has its own from. What has no wheel there (ovs) is
+    built, so this Python has to be the guest's. Raises ``BuildError``.
+    """
+    if sys.version_info[:2] != packages.GUEST_PYTHON:
+        version = ".".join(map(str, packages.GUEST_PYTHON))
+        raise BuildError(f"expected Python {version}, as the guest has, found {sys.version}")
+    versions = REPOSITORY / "tools" / f"requirements-nova-{NOVA}.txt"
+
+    def build(part: Path) -> None:
+        argv = ["wheel", "--quiet", "--wheel-dir", str(part), "--constraint", str(versions)]
+        _pip(*argv, f"nova=={NOVA}")
+
+    return cache.entry("nova-wheels", digest([NOVA, versions.read_bytes()]), build)
 
 
 def project(directory: Path) -> Path:

@@ -7,7 +7,7 @@ import mmap
 from collections.abc import Callable
 from typing import Any
 
-from eraser.host.forked_child import Processes
+from eraser.host.children import Processes
 
 _ENDS = 1.0
 """Seconds in which a child that was killed is gone, unless it is stuck for good."""

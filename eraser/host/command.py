@@ -1,4 +1,4 @@
-"""Programs, for :class:`eraser.host.forked_child.Processes`: an argv list in, what came back out,
+"""Programs, for :class:`eraser.host.children.Processes`: an argv list in, what came back out,
 never a shell."""
 
 from __future__ import annotations

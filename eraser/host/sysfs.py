@@ -18,7 +18,7 @@ from typing import Final
 
 from eraser.clock import MACHINE, Clock
 from eraser.errors import BadInputError, DriveError
-from eraser.host.forked_child import CHILDREN, Processes
+from eraser.host.children import CHILDREN, Processes
 from eraser.protocol.identity import pci_address
 
 POLL = 0.02

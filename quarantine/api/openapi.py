@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -109,14 +108,6 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
         },
         "security": [{"keystone": []}, {"http_basic": []}],
     }
-
-
-@functools.cache
-def own() -> dict[str, Any]:
-    """The description of this release's API."""
-    from quarantine.api.routes import OPERATIONS
-
-    return document(OPERATIONS)
 
 
 def _operation(one: Operation) -> dict[str, Any]:
@@ -229,13 +220,6 @@ def page(operations: Sequence[Operation]) -> str:
     lines += ["", "| status | when |", "|---|---|"]
     lines += (f"| {status} | {words} |" for status, words in _ERRORS.items())
     return "\n".join(lines)
-
-
-def table() -> str:
-    """For tools/samples."""
-    from quarantine.api.routes import OPERATIONS
-
-    return page(OPERATIONS)
 
 
 def _persona(check: str) -> str:

@@ -74,10 +74,3 @@ def defaults(rules: Mapping[str, str]) -> list[policy.RuleDefault]:
         for name, check in sorted(rules.items())
     ]
     return [*PERSONAS, *own]
-
-
-def list_rules() -> list[policy.RuleDefault]:
-    """For oslopolicy-sample-generator."""
-    from quarantine.api.routes import RULES
-
-    return defaults(RULES)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-from quarantine.api import (
+from oslo_policy import policy
+
+from quarantine.api import openapi, policies
+from quarantine.api.operation import Ask, Operation, Reply
+from quarantine.api.resources import (
     alarms,
     approved,
     campaigns,
@@ -16,16 +21,32 @@ from quarantine.api import (
     history,
     hosts,
     maintenances,
-    policies,
     refusals,
     root,
     servers,
     slots,
 )
-from quarantine.api.operation import Operation
+
+
+def description(_ask: Ask) -> Reply:
+    """The API's description."""
+    return Reply(_described())
+
+
+@functools.cache
+def _described() -> dict[str, Any]:
+    return openapi.document(OPERATIONS)
+
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *root.OPERATIONS,
+    Operation(
+        "GET",
+        "/v1/openapi.json",
+        "Get this description as OpenAPI 3.1",
+        description,
+        response={"type": "object", "required": ["openapi", "paths"]},
+    ),
     *slots.OPERATIONS,
     *history.OPERATIONS,
     *capacity.OPERATIONS,
@@ -49,3 +70,13 @@ RULES: Final[Mapping[str, str]] = {
 
 PUBLIC: Final = frozenset(one.path for one in OPERATIONS if not one.rule)
 """Paths that are answered to everybody."""
+
+
+def list_rules() -> list[policy.RuleDefault]:
+    """For oslopolicy-sample-generator."""
+    return policies.defaults(RULES)
+
+
+def table() -> str:
+    """For tools/samples."""
+    return openapi.page(OPERATIONS)

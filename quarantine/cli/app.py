@@ -129,7 +129,7 @@ class Commands(CommandManager):
     def __init__(self) -> None:
         super().__init__(None)
         for words, place in COMMANDS.items():
-            self.commands[words] = EntryPoint(words, f"quarantine.cli.{place}", GROUP)
+            self.commands[words] = EntryPoint(words, f"quarantine.cli.commands.{place}", GROUP)
 
     def find_command(self, argv: list[str]) -> tuple[type[Command], str, list[str]]:
         """A command and what is left for it. Raises :class:`UnknownCommandError`."""

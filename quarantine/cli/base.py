@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -14,16 +13,14 @@ from cliff.display import DisplayCommandBase
 from cliff.formatters.base import FormatterT, ListFormatter, SingleFormatter
 
 from eraser.protocol.errors import EraserError
-from eraser.protocol.identity import Slot
 from quarantine.cli.output import age, plain, text, warn
-from quarantine.cli.source import Columns as Columns
-from quarantine.cli.source import Members as Members
+from quarantine.cli.sources.source import Columns
 from quarantine.errors import BadInputError, QuarantineError
 
 if TYPE_CHECKING:
     from stevedore import ExtensionManager
 
-    from quarantine.cli.source import Source
+    from quarantine.cli.sources.source import Source
     from quarantine.operations.plane import Plane
 
 EXIT_CODES: Final = """\
@@ -109,7 +106,7 @@ class ControlCommand(command.Command):
             found: Source = manager.nvme  # see quarantine/osc/plugin.py
             return found
         # What it loads takes a while, and the other one needs none of it.
-        from quarantine.cli.store import StoreSource
+        from quarantine.cli.sources.store import StoreSource
 
         return StoreSource(self.plane)
 
@@ -250,36 +247,6 @@ class ShowOne(_Formatted[SingleFormatter], show.ShowOne):
         pairs = zip(column_names, data, strict=True)
         values = [self._cell(parsed_args, *pair) for pair in pairs]
         return super().produce_output(parsed_args, column_names, values)
-
-
-DAMAGED: Final = "damaged"
-"""The member of a line that names what of its row cannot be read."""
-
-
-def rows_of(kind: type[Any], found: Iterable[Any]) -> Columns:
-    """The fields of dataclasses as columns; what of a row is damaged is said on stderr."""
-    names = [field.name for field in fields(kind) if field.name != DAMAGED]
-    rows = []
-    for one in found:
-        rows.append([getattr(one, name) for name in names])
-        if columns := getattr(one, DAMAGED, ()):
-            which = " ".join(str(value) for value in rows[-1][:3])
-            warn(f"{', '.join(columns)} of this row cannot be read: {which}")
-    return names, rows
-
-
-def members_of(one: Any) -> Members:
-    """The fields of a dataclass."""
-    names, (row,) = rows_of(type(one), [one])
-    return names, row
-
-
-def slot(words: str) -> Slot:
-    """HOST/PCI-ADDRESS from the command line. Raises :class:`BadInputError`."""
-    try:
-        return Slot.parse(words)
-    except ValueError as error:
-        raise BadInputError(f"slot: {error}; write HOST/0000:01:00.0") from error
 
 
 def slot_argument(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from quarantine.cli.output import warn
-from quarantine.cli.source import CAMPAIGN, CampaignWish, CampaignWord, Columns, Members
+from quarantine.cli.sources.source import CAMPAIGN, CampaignWish, CampaignWord, Columns, Members
 from quarantine.errors import BadInputError
 from quarantine.osc import documents
 from quarantine.osc.client import Api, ApiAnswer

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from eraser.protocol.identity import Slot
-from quarantine.cli.base import slot
 from quarantine.cli.output import warn
-from quarantine.cli.source import Columns, Members
+from quarantine.cli.sources.columns import slot
+from quarantine.cli.sources.source import Columns, Members
 from quarantine.osc.client import AnswerError
 
 Document = Mapping[str, Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quarantine.cli.output import warn
-from quarantine.cli.source import Enrolment, EnrolmentLine, EnrolmentWish
+from quarantine.cli.sources.source import Enrolment, EnrolmentLine, EnrolmentWish
 from quarantine.errors import BadInputError
 from quarantine.osc import documents
 from quarantine.osc.client import Api, ApiAnswer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from quarantine.cli.output import warn
-from quarantine.cli.source import MAINTENANCE, Columns, MaintenanceWord, Members
+from quarantine.cli.sources.source import MAINTENANCE, Columns, MaintenanceWord, Members
 from quarantine.errors import UnknownError
 from quarantine.osc import documents
 from quarantine.osc.client import Api, ApiAnswer

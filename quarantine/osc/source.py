@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from eraser.protocol.identity import ControllerIdentity
 from quarantine.cli.output import warn
-from quarantine.cli.source import (
+from quarantine.cli.sources.source import (
     Act,
     Acted,
     AlarmsWanted,
@@ -279,7 +279,7 @@ class ApiSource:
         return ApiCampaigns(self._api)
 
     def _checked(self, digest: str, trust: KeyFiles) -> CertificateLook:
-        from quarantine.cli.store import look
+        from quarantine.cli.sources.store import look
         from quarantine.operations import certificates
         from quarantine.operations.keys import TrustedKeys
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from quarantine.api import schemas
-from quarantine.api.campaigns import query_of
 from quarantine.api.faults import Fault
+from quarantine.api.resources.campaigns import query_of
 from quarantine.errors import (
     BadInputError,
     ConflictError,

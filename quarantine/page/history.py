@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote
 
-from quarantine.api.history import FILTERS
+from quarantine.api.resources.history import FILTERS
 from quarantine.operations import history, slots
 from quarantine.operations.history import Event
 from quarantine.page.view import PageView, Shown, Visit

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from eraser.protocol.identity import Slot
 from quarantine.api import schemas
-from quarantine.api.maintenances import read_marker
+from quarantine.api.resources.maintenances import read_marker
 from quarantine.errors import BadInputError, ConflictError, StaleError, UnknownError
 from quarantine.operations import maintenance, slots
 from quarantine.operations.maintenance import Maintenance, Subject

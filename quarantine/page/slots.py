@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
 
-from quarantine.api.slots import FILTERS, SORTS, marker_of, marks, read_marker
+from quarantine.api.resources.slots import FILTERS, SORTS, marker_of, marks, read_marker
 from quarantine.operations import certificates, fleet, slots
 from quarantine.operations.fleet import SlotOutlook
 from quarantine.operations.slots import HistoryRow, SlotLine, SlotQuery, SlotView, State

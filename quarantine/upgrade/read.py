@@ -13,8 +13,8 @@ from quarantine.cloud.facts import Provider, View
 from quarantine.errors import QuarantineError
 from quarantine.record.store import Store
 from quarantine.record.words.facts import HostRecord
+from quarantine.upgrade import options
 from quarantine.upgrade.facts import ConfigSource, Facts, ProviderSeen, Role
-from quarantine.upgrade.nova import options
 
 _RELEASES: Final = (((2, 103), 33), ((2, 104), 34))
 """Newest microversion of nova-api and its release, where they are one to one

@@ -35,8 +35,8 @@ print(json.dumps(found))
 
 
 def test_cost(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
-    """A guest without NVMe pays less than the start of a Python; eight drives cost little more
-    than one."""
+    """A guest without NVMe pays less than the start of a Python; eight drives cost less than twice
+    what one does."""
     one = Domain("one", (host.drives[0].address,))
     eight = Domain("eight", tuple(drive.address for drive in host.drives[1:]))
     plain = Domain("plain")
@@ -66,6 +66,7 @@ def test_cost(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
 
     # It is the shell that lets it go; with a Python it would be more than one.
     assert seconds["plain"] < seconds["python"]
-    per_drive = (seconds["eight"] - seconds["one"]) / 6
-    # Each is read by a process of its own, which is forked and no new Python.
-    assert per_drive < seconds["python"]
+    # Each is read by a process of its own, which is forked. One that loaded the gate would cost
+    # what the first drive does. A further drive takes 0.4 to 1.8 starts of a bare Python, the first
+    # one 13 (docs/figures.md), so a busy machine does not make this fail.
+    assert seconds["eight"] < 2 * seconds["one"]

@@ -45,8 +45,9 @@ DOORS = {
     "agent/bell.py": "sockets threads: it is the door to the bell",
     "agent/watcher.py": "sockets: its KernelEvents are the door to the kernel's events",
     "host/answerer.py": "processes sockets: a child of the door to processes",
+    "host/children.py": "clock processes: it is the door to processes",
     "host/command.py": "clock processes: programs of the door to processes, with their seconds",
-    "host/forked_child.py": "clock processes trees: it is the door to processes",
+    "host/forked_child.py": "clock processes trees: a child of the door to processes",
     "host/sysfs.py": "devices: it is the door to devices",
     "media/reader.py": "devices: it is the door to a namespace's blocks",
 }

@@ -19,7 +19,7 @@ from eraser.agent.runners import DiskLooks
 from eraser.agent.tickets import MAX_RUNNING, TicketPump
 from eraser.agent.worker import Worker
 from eraser.gate.intake import take_ticket
-from eraser.host.forked_child import Processes
+from eraser.host.children import Processes
 from eraser.host.sysfs import Host
 from eraser.ownership import pending
 from eraser.ownership import store as books

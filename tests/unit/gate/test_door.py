@@ -23,7 +23,8 @@ eraser eraser.clock eraser.errors
 eraser.controller eraser.controller.adminioctl eraser.controller.held eraser.controller.lock
 eraser.controller.passthru eraser.controller.spec eraser.controller.unique
 eraser.gate eraser.gate.admit eraser.gate.door eraser.gate.look eraser.gate.rules
-eraser.host eraser.host.domains eraser.host.forked_child eraser.host.processes eraser.host.sysfs
+eraser.host eraser.host.children eraser.host.domains eraser.host.forked_child
+eraser.host.processes eraser.host.sysfs
 eraser.ownership eraser.ownership.audit eraser.ownership.cases eraser.ownership.counters
 eraser.ownership.facts eraser.ownership.model eraser.ownership.revocation eraser.ownership.store
 eraser.protocol eraser.protocol.codec eraser.protocol.errors eraser.protocol.hostcard

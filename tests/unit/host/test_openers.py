@@ -14,7 +14,7 @@ import pytest
 
 from eraser.errors import InUseError
 from eraser.host import bounded, kcmp, openers, statx
-from eraser.host.forked_child import CHILDREN
+from eraser.host.children import CHILDREN
 from eraser.host.sysfs import Host
 from tests.unit.host.silentfs import silent_file
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from eraser.host.forked_child import CHILDREN
+from eraser.host.children import CHILDREN
 
 DEAF = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 

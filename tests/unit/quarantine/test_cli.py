@@ -19,7 +19,7 @@ from eraser.protocol.policy import Method, Policy, Quirk
 from eraser.protocol.report import Hello, SeenDrive
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine import cli, users
-from quarantine.cli.service import set_up_logging
+from quarantine.cli.commands.service import set_up_logging
 from quarantine.errors import BadInputError
 from quarantine.evidence import attestations, certificate
 from quarantine.evidence.certificate import Link

@@ -24,8 +24,8 @@ from cliff.command import Command
 from cliff.commandmanager import CommandManager
 
 from eraser.protocol.identity import Slot
-from quarantine.cli import slots
 from quarantine.cli.app import COMMANDS, GROUP, Commands
+from quarantine.cli.commands import slots
 from quarantine.cli.output import Lines, plain, text
 from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotChanges
@@ -100,7 +100,7 @@ def test_other_shells_find_the_same_commands() -> None:
     named = {
         name.replace("_", " "): place for name, place in project["entry-points"][GROUP].items()
     }
-    assert named == {words: f"quarantine.cli.{place}" for words, place in COMMANDS.items()}
+    assert named == {words: f"quarantine.cli.commands.{place}" for words, place in COMMANDS.items()}
 
 
 def test_a_shell_of_others_runs_our_commands(ready: Cli, conf: Path) -> None:

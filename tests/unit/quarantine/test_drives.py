@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from alembic import command
 
 from eraser.protocol.identity import Slot
-from quarantine.cli.drives import DriveShow
+from quarantine.cli.commands.drives import DriveShow
 from quarantine.errors import UnknownError
 from quarantine.operations import drives
 from quarantine.operations.drives import CertificateLine, DriveQuery

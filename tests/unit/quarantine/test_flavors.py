@@ -31,10 +31,10 @@ from quarantine.operations.flavors import (
 )
 from quarantine.operations.plane import Plane
 from quarantine.record.store import Store
+from quarantine.upgrade import options
 from quarantine.upgrade.catalogue import judge
 from quarantine.upgrade.facts import ConfigSource, Facts, Role
 from quarantine.upgrade.finding import FindingLevel
-from quarantine.upgrade.nova import options
 from tests.lab.record import migrated_file
 from tests.lab.services.flavors_standin import FlavorsStandIn
 from tests.lab.services.placement import CLOUD, write_clouds_yaml

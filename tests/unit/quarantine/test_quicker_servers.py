@@ -12,8 +12,8 @@ import pytest
 
 from quarantine import users
 from quarantine.api import application
-from quarantine.cli.source import Act, SlotAct
-from quarantine.cli.store import StoreSource
+from quarantine.cli.sources.source import Act, SlotAct
+from quarantine.cli.sources.store import StoreSource
 from quarantine.errors import (
     ConflictError,
     IllegalTransitionError,

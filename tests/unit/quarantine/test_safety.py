@@ -16,8 +16,8 @@ import sqlalchemy as sa
 from eraser.protocol.identity import Slot
 from eraser.protocol.report import Hello, SeenDrive
 from eraser.protocol.transport.signing import PrivateKey
-from quarantine.cli import service
-from quarantine.cli.service import serve
+from quarantine.cli.commands import service
+from quarantine.cli.commands.service import serve
 from quarantine.cloud.facts import Provider, View
 from quarantine.conf import load
 from quarantine.doors import MACHINE

@@ -14,8 +14,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quarantine.errors import BadInputError
+from quarantine.upgrade import options
 from quarantine.upgrade.facts import ConfigSource, Role
-from quarantine.upgrade.nova import alias, devicespec, options
+from quarantine.upgrade.nova import alias, devicespec
 from quarantine.upgrade.nova.devicespec import PciDevice
 from quarantine.upgrade.nova.names import STANDARD_CLASSES, class_name, trait_names
 

@@ -19,6 +19,7 @@ from quarantine.cloud.facts import Allocation, Inventory, Provider, View, provid
 from quarantine.record.store import Store
 from quarantine.record.words.facts import HostRecord, SlotChanges, SlotRecord
 from quarantine.record.words.states import State
+from quarantine.upgrade import options
 from quarantine.upgrade.facts import (
     ConfigSource,
     Facts,
@@ -27,7 +28,6 @@ from quarantine.upgrade.facts import (
     ProviderSeen,
     Role,
 )
-from quarantine.upgrade.nova import options
 from tests.lab.record import migrated_file
 
 HOST = "cmp1"

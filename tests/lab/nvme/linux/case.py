@@ -20,7 +20,7 @@ from eraser.controller.nvme import open_controller
 from eraser.drive.featuresurvey import survey
 from eraser.drive.inspect import facts
 from eraser.drive.profile import propose
-from eraser.host import forked_child, sysfs
+from eraser.host import children, sysfs
 from eraser.host.answerer import Answerer
 from eraser.host.command import Completed
 from eraser.media.reader import OpenDisk
@@ -70,7 +70,7 @@ class _Answerer(Answerer):
         pass
 
 
-class _Processes(forked_child.Processes):
+class _Processes(children.Processes):
     """Programs that are played, and children that are this process."""
 
     def __init__(self, kernel: Kernel) -> None:

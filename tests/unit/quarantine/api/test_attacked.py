@@ -19,7 +19,7 @@ from sqlalchemy.engine.default import DefaultDialect
 from quarantine import logs
 from quarantine.api import auth
 from quarantine.api.application import Envelope
-from quarantine.api.slots import UNACTED
+from quarantine.api.resources.slots import UNACTED
 from quarantine.errors import BadInputError, UnavailableError
 from quarantine.operations import health, servers
 from quarantine.operations import slots as operations

@@ -11,7 +11,7 @@ import pytest
 from falcon import testing
 
 from eraser.protocol.report import Step
-from quarantine.api.slots import UNACTED
+from quarantine.api.resources.slots import UNACTED
 from quarantine.errors import ConflictError
 from quarantine.operations import decisions
 from quarantine.operations.plane import Plane

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from quarantine import cli
-from quarantine.cli import chunks
+from quarantine.cli.sources import chunks
 from quarantine.operations import campaigns, maintenance
 from quarantine.operations.maintenance import Subject
 from quarantine.operations.plane import Plane

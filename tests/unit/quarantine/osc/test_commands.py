@@ -57,7 +57,7 @@ def test_the_same_classes_by_the_same_words() -> None:
     assert all(name.startswith("nvme_") for name in OURS)
     assert (
         named.items()
-        <= {words: f"quarantine.cli.{place}" for words, place in COMMANDS.items()}.items()
+        <= {words: f"quarantine.cli.commands.{place}" for words, place in COMMANDS.items()}.items()
     )
 
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from eraser.protocol.identity import host_name
-from quarantine.cli.base import MACHINES, Columns, Lister, Members, ShowOne
+from quarantine.cli.base import MACHINES, Lister, ShowOne
 from quarantine.cli.output import Lines, warn
+from quarantine.cli.sources.source import Columns, Members
 from quarantine.errors import BadInputError, QuarantineError
 from quarantine.logs import clean
 from quarantine.operations import upgrades

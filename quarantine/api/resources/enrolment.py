@@ -8,7 +8,7 @@ from eraser.protocol.identity import host_name, pci_address
 from quarantine.api import policies, schemas
 from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply
-from quarantine.api.slots import UNACTED
+from quarantine.api.resources.slots import UNACTED
 from quarantine.operations import enrol, slots
 from quarantine.operations.enrol import EnrolmentRequest, EnrolmentResult
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from quarantine.cli.base import Columns, Lister, list_arguments
-from quarantine.cli.source import AlarmsWanted
+from quarantine.cli.base import Lister, list_arguments
+from quarantine.cli.sources.source import AlarmsWanted, Columns
 from quarantine.operations.names import Severity
 
 

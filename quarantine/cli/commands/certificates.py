@@ -11,17 +11,14 @@ from eraser.protocol.identity import Slot
 from quarantine.cli.base import (
     EXIT_BROKEN,
     MACHINES,
-    Columns,
     ControlCommand,
     Lister,
-    Members,
     ShowOne,
     list_arguments,
-    rows_of,
-    slot,
 )
 from quarantine.cli.output import Lines, warn
-from quarantine.cli.source import CertificateLook, KeyFiles
+from quarantine.cli.sources.columns import rows_of, slot
+from quarantine.cli.sources.source import CertificateLook, Columns, KeyFiles, Members
 from quarantine.errors import BadInputError, QuarantineError
 from quarantine.logs import clean
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from quarantine.api import policies, schemas, slots
+from quarantine.api import policies, schemas
 from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, damaged, moment, read_moment
+from quarantine.api.resources import slots
 from quarantine.operations import campaigns, maintenance
 from quarantine.operations.campaigns import (
     Campaign,

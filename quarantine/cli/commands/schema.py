@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from quarantine.cli.base import Members, ShowOne, members_of
+from quarantine.cli.base import ShowOne
+from quarantine.cli.sources.columns import members_of
+from quarantine.cli.sources.source import Members
 from quarantine.operations import schema
 
 

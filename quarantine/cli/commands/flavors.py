@@ -5,17 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from quarantine.cli.base import (
-    MACHINES,
-    Columns,
-    ControlCommand,
-    Lister,
-    Members,
-    ShowOne,
-    rows_of,
-    slot,
-)
+from quarantine.cli.base import MACHINES, ControlCommand, Lister, ShowOne
 from quarantine.cli.output import Lines
+from quarantine.cli.sources.columns import rows_of, slot
+from quarantine.cli.sources.source import Columns, Members
 from quarantine.errors import BadInputError
 from quarantine.operations import flavors
 from quarantine.operations.flavors import FlavorRequest, FlavorView

@@ -5,15 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from quarantine.cli.base import (
-    Columns,
-    Lister,
-    Members,
-    ShowOne,
-    file_argument,
-    members_of,
-    rows_of,
-)
+from quarantine.cli.base import Lister, ShowOne, file_argument
+from quarantine.cli.sources.columns import members_of, rows_of
+from quarantine.cli.sources.source import Columns, Members
 from quarantine.inputfile import read_file
 from quarantine.operations import documents
 from quarantine.operations.documents import ApprovedLine, Initiator

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from eraser.protocol import codec
-from quarantine.api import documents, policies, schemas, slots
+from quarantine.api import documents, policies, schemas
 from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, damaged, moment, read_moment
+from quarantine.api.resources import slots
 from quarantine.errors import BadInputError, UnknownError
 from quarantine.operations import certificates, ledger, maintenance
 from quarantine.operations import slots as slot_operations

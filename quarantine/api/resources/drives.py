@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from eraser.protocol.identity import Slot
-from quarantine.api import certificates, hosts, policies, schemas
+from quarantine.api import policies, schemas
 from quarantine.api.operation import Ask, Operation, Reply, damaged, moment
+from quarantine.api.resources import certificates, hosts
 from quarantine.operations import drives, slots
 from quarantine.operations.drives import DriveLine, DriveQuery, DriveView, SlotLine
 

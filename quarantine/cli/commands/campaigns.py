@@ -6,17 +6,15 @@ import argparse
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from quarantine.cli.base import (
+from quarantine.cli.base import Lister, ShowOne, by_argument, list_arguments, version
+from quarantine.cli.commands.maintenance import a_time
+from quarantine.cli.sources.source import (
+    CampaignDecision,
+    CampaignWish,
+    CampaignWord,
     Columns,
-    Lister,
     Members,
-    ShowOne,
-    by_argument,
-    list_arguments,
-    version,
 )
-from quarantine.cli.maintenance import a_time
-from quarantine.cli.source import CampaignDecision, CampaignWish, CampaignWord
 from quarantine.operations.names import KEEP
 
 FIRST: Final = 20

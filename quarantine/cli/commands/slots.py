@@ -6,19 +6,10 @@ import argparse
 import time
 from typing import ClassVar
 
-from quarantine.cli.base import (
-    Columns,
-    Lister,
-    Members,
-    ShowOne,
-    list_arguments,
-    rows_of,
-    slot,
-    slot_argument,
-    version,
-)
+from quarantine.cli.base import Lister, ShowOne, list_arguments, slot_argument, version
 from quarantine.cli.output import warn
-from quarantine.cli.source import Act, SlotAct
+from quarantine.cli.sources.columns import rows_of, slot
+from quarantine.cli.sources.source import Act, Columns, Members, SlotAct
 from quarantine.errors import UnavailableError
 from quarantine.operations.names import State
 

@@ -7,9 +7,10 @@ import shlex
 from typing import Final
 
 from eraser.protocol.identity import host_name, pci_address
-from quarantine.cli.base import Columns, Lister, rows_of, version
+from quarantine.cli.base import Lister, version
 from quarantine.cli.output import warn
-from quarantine.cli.source import EnrolmentLine, EnrolmentWish
+from quarantine.cli.sources.columns import rows_of
+from quarantine.cli.sources.source import Columns, EnrolmentLine, EnrolmentWish
 from quarantine.errors import BadInputError, ConflictError, IllegalTransitionError
 from quarantine.operations.names import EnrolmentFate
 

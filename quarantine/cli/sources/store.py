@@ -8,9 +8,12 @@ from typing import Any, Final
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot
 from quarantine import users
-from quarantine.cli.base import members_of, rows_of, slot
-from quarantine.cli.chunks import CHUNK, chunked
-from quarantine.cli.source import (
+from quarantine.cli.sources.campaigns import StoreCampaigns
+from quarantine.cli.sources.chunks import CHUNK, chunked
+from quarantine.cli.sources.columns import members_of, rows_of, slot
+from quarantine.cli.sources.enrolment import StoreEnrolment
+from quarantine.cli.sources.maintenances import StoreMaintenances
+from quarantine.cli.sources.source import (
     Act,
     Acted,
     AlarmsWanted,
@@ -21,9 +24,6 @@ from quarantine.cli.source import (
     Papers,
     SlotAct,
 )
-from quarantine.cli.store_campaigns import StoreCampaigns
-from quarantine.cli.store_enrolment import StoreEnrolment
-from quarantine.cli.store_maintenances import StoreMaintenances
 from quarantine.operations import (
     alarms,
     capacity,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from datetime import datetime, timedelta
 
-from quarantine.cli.base import Columns, Lister, Members, ShowOne, by_argument, list_arguments
-from quarantine.cli.source import MaintenanceWord
+from quarantine.cli.base import Lister, ShowOne, by_argument, list_arguments
+from quarantine.cli.sources.source import Columns, MaintenanceWord, Members
 from quarantine.doors import MACHINE
 from quarantine.errors import BadInputError
 

@@ -7,17 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from eraser.protocol import codec
-from quarantine.cli.base import (
-    Columns,
-    ControlCommand,
-    Lister,
-    Members,
-    ShowOne,
-    file_argument,
-    list_arguments,
-    members_of,
-)
+from quarantine.cli.base import ControlCommand, Lister, ShowOne, file_argument, list_arguments
 from quarantine.cli.output import warn
+from quarantine.cli.sources.columns import members_of
+from quarantine.cli.sources.source import Columns, Members
 from quarantine.inputfile import read_file
 
 DEFAULT_PASSWORDS = Path("/etc/nvme-quarantine/broker-passwords.json")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from quarantine.cli.base import Columns, Lister, list_arguments
+from quarantine.cli.base import Lister, list_arguments
+from quarantine.cli.sources.source import Columns
 
 
 class RefusalList(Lister):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quarantine import users
-from quarantine.cli.source import Enrolment, EnrolmentLine, EnrolmentWish
+from quarantine.cli.sources.source import Enrolment, EnrolmentLine, EnrolmentWish
 from quarantine.operations import enrol
 from quarantine.operations.enrol import EnrolmentRequest, EnrolmentResult
 from quarantine.operations.plane import Plane

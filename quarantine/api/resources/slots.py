@@ -7,8 +7,6 @@ from typing import Any, Final
 from eraser.protocol.identity import Slot
 from quarantine.api import policies, schemas
 from quarantine.api.faults import Fault
-from quarantine.api.history import entry
-from quarantine.api.hosts import drive
 from quarantine.api.operation import (
     Ask,
     Operation,
@@ -18,6 +16,8 @@ from quarantine.api.operation import (
     moment,
     read_moment,
 )
+from quarantine.api.resources.history import entry
+from quarantine.api.resources.hosts import drive
 from quarantine.operations import decisions, maintenance, slots
 from quarantine.operations.decisions import Decision, SlotDecision
 from quarantine.operations.maintenance import Maintenances

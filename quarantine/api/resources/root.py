@@ -1,10 +1,10 @@
-"""What everybody may ask: the versions, the description of the API, and whether all is well."""
+"""What everybody may ask: the versions, and whether all is well."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from quarantine.api import openapi, schemas
+from quarantine.api import schemas
 from quarantine.api.operation import Ask, Operation, Reply, moment
 from quarantine.operations import health
 
@@ -55,11 +55,6 @@ def healthcheck(ask: Ask) -> Reply:
     return Reply(said, status=200 if found.good else 503)
 
 
-def description(_ask: Ask) -> Reply:
-    """The API's description."""
-    return Reply(openapi.own())
-
-
 OPERATIONS: Final = (
     Operation("GET", "/", "List versions of the API", versions, response=schemas.VERSIONS),
     Operation("GET", "/v1", "Show this version", version, response=schemas.ONE_VERSION),
@@ -69,12 +64,5 @@ OPERATIONS: Final = (
         "Say whether all is well, with 503 where it is not",
         healthcheck,
         response=schemas.HEALTH,
-    ),
-    Operation(
-        "GET",
-        "/v1/openapi.json",
-        "Get this description as OpenAPI 3.1",
-        description,
-        response={"type": "object", "required": ["openapi", "paths"]},
     ),
 )

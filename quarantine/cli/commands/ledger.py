@@ -6,9 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from quarantine.cli.base import EXIT_BROKEN, ControlCommand, Members, ShowOne, members_of
-from quarantine.cli.certificates import key_arguments, trust
+from quarantine.cli.base import EXIT_BROKEN, ControlCommand, ShowOne
+from quarantine.cli.commands.certificates import key_arguments, trust
 from quarantine.cli.output import warn
+from quarantine.cli.sources.columns import members_of
+from quarantine.cli.sources.source import Members
 from quarantine.errors import BadInputError, UnavailableError
 from quarantine.operations import ledger
 

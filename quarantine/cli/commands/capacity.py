@@ -6,8 +6,9 @@ import argparse
 import textwrap
 from typing import Any, Final
 
-from quarantine.cli.base import Columns, Lister
+from quarantine.cli.base import Lister
 from quarantine.cli.output import Lines, until
+from quarantine.cli.sources.source import Columns
 
 WIDTH: Final = 64
 """Characters of a line of the sentence in a table: beside the figures it fits a terminal of 132."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quarantine.cli.base import slot
-from quarantine.cli.chunks import chunked
-from quarantine.cli.source import MAINTENANCE, Columns, MaintenanceWord, Members
+from quarantine.cli.sources.chunks import chunked
+from quarantine.cli.sources.columns import slot
+from quarantine.cli.sources.source import MAINTENANCE, Columns, MaintenanceWord, Members
 from quarantine.operations import maintenance
 from quarantine.operations.maintenance import Initiator, Maintenance, Subject
 from quarantine.operations.plane import Plane

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quarantine.cli.base import members_of, rows_of
-from quarantine.cli.chunks import chunked
-from quarantine.cli.source import CAMPAIGN, CampaignWish, CampaignWord, Columns, Members
+from quarantine.cli.sources.chunks import chunked
+from quarantine.cli.sources.columns import members_of, rows_of
+from quarantine.cli.sources.source import CAMPAIGN, CampaignWish, CampaignWord, Columns, Members
 from quarantine.operations import campaigns
 from quarantine.operations.campaigns import (
     Campaign,

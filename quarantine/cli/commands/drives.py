@@ -6,7 +6,8 @@ import argparse
 from datetime import datetime
 from typing import Any
 
-from quarantine.cli.base import Columns, Lister, Members, ShowOne, list_arguments
+from quarantine.cli.base import Lister, ShowOne, list_arguments
+from quarantine.cli.sources.source import Columns, Members
 
 
 class DriveList(Lister):

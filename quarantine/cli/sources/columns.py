@@ -1,0 +1,41 @@
+"""Dataclasses as the columns and members that a source gives, and the words that name a slot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any, Final
+
+from eraser.protocol.identity import Slot
+from quarantine.cli.output import warn
+from quarantine.cli.sources.source import Columns, Members
+from quarantine.errors import BadInputError
+
+DAMAGED: Final = "damaged"
+"""The member of a line that names what of its row cannot be read."""
+
+
+def rows_of(kind: type[Any], found: Iterable[Any]) -> Columns:
+    """The fields of dataclasses as columns; what of a row is damaged is said on stderr."""
+    names = [field.name for field in fields(kind) if field.name != DAMAGED]
+    rows = []
+    for one in found:
+        rows.append([getattr(one, name) for name in names])
+        if columns := getattr(one, DAMAGED, ()):
+            which = " ".join(str(value) for value in rows[-1][:3])
+            warn(f"{', '.join(columns)} of this row cannot be read: {which}")
+    return names, rows
+
+
+def members_of(one: Any) -> Members:
+    """The fields of a dataclass."""
+    names, (row,) = rows_of(type(one), [one])
+    return names, row
+
+
+def slot(words: str) -> Slot:
+    """HOST/PCI-ADDRESS from the command line. Raises :class:`BadInputError`."""
+    try:
+        return Slot.parse(words)
+    except ValueError as error:
+        raise BadInputError(f"slot: {error}; write HOST/0000:01:00.0") from error

@@ -19,6 +19,7 @@ from typing import Any, Final
 from benchmarks.peers import page
 from benchmarks.peers.others import FLAVOUR, IRONIC, PEERS, Peer
 from benchmarks.peers.row import Row
+from benchmarks.zoo import result
 from benchmarks.zoo.eraser import erase
 from benchmarks.zoo.scene import Scene, scene
 from tests.lab.errors import GuestError, LabError
@@ -92,18 +93,26 @@ def run_one(tool: str, chosen: Preset, images: build.Images) -> Row:
             left_blocks=left,
             seconds=round(seconds, 2),
             said=said,
+            version=version(),
         )
 
 
-def load(path: Path) -> dict[str, Row]:
-    """What is kept; a torn line is as if it were not there."""
+def version() -> str:
+    """A digest of the code that decides the results: what another version found is not kept."""
+    return result.version((*result.JUDGED, "benchmarks/peers"))
+
+
+def load(path: Path, *, only: str | None = None) -> dict[str, Row]:
+    """What is kept; with ``only``, of one version of the code. A torn line is as if it were not
+    there."""
     found: dict[str, Row] = {}
     for line in path.read_text().splitlines() if path.exists() else ():
         try:
             row = Row(**json.loads(line))
         except (ValueError, TypeError):
             continue
-        found[row.key] = row
+        if only in (None, row.version):
+            found[row.key] = row
     return found
 
 
@@ -161,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if acting := [one.name for one in chosen if one.event is not Event.NONE]:
         print(f"peers: {acting[0]} needs the world to act: the zoo alone runs it", file=sys.stderr)
         return 2
-    found = load(options.results)
+    found = load(options.results, only=None if options.kept else version())
     whole = options.kept or _run(options, chosen, found)
     wanted = {f"{tool}/{one.name}" for tool in options.tools for one in chosen}
     rows = [row for key, row in found.items() if key in wanted]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.peers.row import Row
+from benchmarks.zoo import result
 from tests.lab.nvme.presetkind import Expected
 
 _HEAD = """# Others on the same drives
@@ -16,7 +17,7 @@ tenant's data, in the same guest, given to other tools and to ours. *Let through
 tool called done while blocks of the tenant were still on the backing file. *Must be held, was
 released*: with or without data left. *Honest, refused*: drives that erase what they say, which the
 tool did not finish. Seconds are medians over the honest drives that it finished, in an emulated
-guest; the drives are a model of {mib} MiB.
+guest; the drives are a model of {mib} MiB. {code}
 
 Overwriting tools (nwipe, blkdiscard and its zeros) look better here than on flash: a write to the
 model replaces the block, where a drive keeps the old page until it collects it. Purge asks for
@@ -68,7 +69,7 @@ def table(rows: Sequence[Row]) -> str:
 
 def page(rows: Sequence[Row], mib: int = 64) -> str:
     """docs/peers.md."""
-    text = _HEAD.format(mib=mib)
+    text = _HEAD.format(mib=mib, code=result.code({row.version for row in rows}))
     text += "| tool | drives | let through | must be held, was released | honest, refused | s |\n"
     text += "|---|---|---|---|---|---|\n"
     for one in summary(rows):

@@ -17,6 +17,8 @@ class Row:
     left_blocks: int
     seconds: float
     said: str
+    version: str = ""
+    """Of the code that decides the results."""
 
     @property
     def key(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.zoo import result
 from benchmarks.zoo.result import Result, summary
 
 _HEAD = """# The zoo
@@ -12,7 +13,7 @@ Every named drive of the lab (`tools/demo --drive list`), one after the other: a
 the tenant's leavings and the drive's faults are put on, the real `nvme-eraser erase` runs in a
 compute guest with the real kernel and nvme-cli, and the backing file is searched for the tenant's
 blocks from outside. Written by `python -m benchmarks.zoo -f markdown` from the results of
-`python -m benchmarks.zoo`.
+`python -m benchmarks.zoo`. {code}
 
 The drives are a model (`tests/lab/nvme`) of {mib} MiB behind a real PCI function, not hardware;
 seconds are those of an emulated guest, about ten times those of a real host.
@@ -50,7 +51,7 @@ def page(results: Sequence[Result], missing: Sequence[str] = (), mib: int = 64) 
         if one.reasons and not one.released
     )
     return (
-        _HEAD.format(mib=mib, figures=text)
+        _HEAD.format(mib=mib, figures=text, code=result.code({one.version for one in results}))
         + rows
         + tail
         + f"\n## What is said about those that are held\n\n{reasons}"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tests.lab.guest.payload import REPOSITORY
 from tests.lab.nvme.presetkind import Expected
 
-_JUDGED = ("eraser", "tests/lab/nvme", "tests/lab/rack", "benchmarks/zoo")
+JUDGED = ("eraser", "tests/lab/nvme", "tests/lab/rack", "benchmarks/zoo")
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,21 @@ class Result:
         return ""
 
 
-def version(judged: Sequence[str] = _JUDGED) -> str:
+def version(judged: Sequence[str] = JUDGED) -> str:
     """A digest of the code that decides the results: what another version found is not kept."""
     digest = hashlib.blake2b(digest_size=8)
     for part in judged:
         for path in sorted((REPOSITORY / part).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def code(versions: Collection[str]) -> str:
+    """The sentence that says of which code a page's results are."""
+    found = ", ".join(f"`{one}`" for one in sorted(versions) if one) or "unknown"
+    if len(versions) > 1:
+        return f"**Not of one code**: digests {found}."
+    return f"All of one code, whose digest is {found} (`benchmarks.zoo.result.version`)."
 
 
 def load(path: Path, *, only: str | None = None) -> dict[str, Result]:

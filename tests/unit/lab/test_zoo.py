@@ -122,3 +122,10 @@ def test_a_preset_says_how_it_has_to_end() -> None:
     assert plain.expected is Expected.ERASED
     assert replace(plain, unfit="worn").expected is Expected.HELD
     assert replace(plain, honest=False).expected is Expected.HELD
+
+
+def test_the_page_says_of_which_code_it_is() -> None:
+    one, other = replace(GOOD, version="ab"), replace(GOOD, preset="two", version="cd")
+    assert "All of one code, whose digest is `ab`" in page.page([one])
+    assert "**Not of one code**: digests `ab`, `cd`." in page.page([one, other])
+    assert "whose digest is unknown" in page.page([replace(GOOD, version="")])

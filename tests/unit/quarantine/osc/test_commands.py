@@ -61,6 +61,14 @@ def test_the_same_classes_by_the_same_words() -> None:
     )
 
 
+def test_its_page_names_all_of_them() -> None:
+    rows = re.findall(
+        r"\| `openstack nvme (\w+)` \| (.*) \|", (TOP / "docs/openstackclient.md").read_text()
+    )
+    said = {f"nvme_{kind}_{verb}" for kind, verbs in rows for verb in re.findall(r"`(\w+)`", verbs)}
+    assert said == OURS.keys()
+
+
 def test_the_openstack_program_loads_nothing_heavy_for_us() -> None:
     """Not at its start; nor do the commands when it completes words or runs one."""
     modules = sorted({place.partition(":")[0] for place in OURS.values()})

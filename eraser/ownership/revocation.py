@@ -221,9 +221,9 @@ def revoke(
     ``place`` is where the drive is now (see :class:`SlotEntry`), and ``here`` has that of the other
     slots whose owners were adopted unread. ``again``: this very case took this very drive before.
     It was not that of an owner whom nobody had read by then; and one who got it since, by the gate,
-    has it in the book. Not by a book that is younger than that, or that doubts it: then a guest may
-    have been adopted with it. One ``by_hand`` may be of another drive than the slot's open case
-    took: it ends no doubt.
+    has it in the book. Not by a book that is younger than that, or that doubts it, or where the
+    slot's newest erase took another drive: then a guest may have been adopted with it. One
+    ``by_hand`` may be of another drive than the slot's open case took: it ends no doubt.
     """
     without: dict[str, SlotEntry] = {}
     held = (address, book.entry(address).owner)
@@ -237,7 +237,7 @@ def revoke(
                 return StillOwned(owner, "its start was let in a moment ago", where)
             without[where] = parted(book.entry(where), owner, at)
     mine = book.entry(address)
-    took = again and bool(mine.place) and not mine.doubted
+    took = again and bool(mine.place) and mine.took == identity and not mine.doubted
     maybe = _unread(book, address, identity, domains, running or {}, here or {})
     if maybe is not None and not took and not _is_known(book, address, identity, place):
         where, owner = maybe

@@ -8,9 +8,10 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from eraser.protocol.identity import Slot
+from quarantine.errors import UnreadableError
 from quarantine.record.database import models, rows
 from quarantine.record.database.base import Repository
-from quarantine.record.database.damaged import readable
+from quarantine.record.database.damaged import UNREADABLE, of_the_row, readable
 from quarantine.record.database.paging import asked_of_each
 from quarantine.record.words.facts import HistoryRow
 from quarantine.record.words.states import Event
@@ -32,14 +33,22 @@ class HistoryRepository(Repository):
 
     def history(self, slot: Slot, generation: int | None = None) -> list[HistoryRow]:
         """The slot's life, or one case of it, oldest line first. Evidence reads it: a damaged line
-        is an error here, and not as if it had never been written."""
+        is an error here, and not as if it had never been written. Raises ``UnreadableError``."""
         query = _LINES.where(_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address).order_by(
             _HISTORY.c.seq
         )
         if generation is not None:
             query = query.where(_HISTORY.c.generation == generation)
         with self._reading() as db:
-            return rows.history_rows(db.execute(query).mappings())
+            try:
+                return rows.history_rows(db.execute(query).mappings())
+            except (*UNREADABLE, RecursionError) as error:
+                if not of_the_row(error):
+                    raise
+                raise UnreadableError(
+                    f"history of {slot}: expected lines that can be read, found a damaged one "
+                    f"({error}); restore the record from a backup"
+                ) from error
 
     def mentions(self, text: str) -> list[HistoryRow]:
         """Lines of any slot's history whose reason has ``text`` in it, oldest first.
@@ -52,7 +61,7 @@ class HistoryRepository(Repository):
             .limit(MENTIONS)
         )
         with self._reading() as db:
-            return rows.history_rows(db.execute(query).mappings())[::-1]
+            return _lines(db, query)[::-1]
 
     def history_page(
         self, slot: Slot, *, limit: int, after: int = 0
@@ -122,6 +131,5 @@ def _lines(db: sa.Connection, query: sa.Select[Any]) -> list[HistoryRow]:
         except (ValueError, RecursionError) as error:
             LOG.warning("history line %s cannot be read: %s", row["seq"], error)
             continue
-        if isinstance(line.detail, dict):
-            lines.append(line)
+        lines.append(line)
     return lines

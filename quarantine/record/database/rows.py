@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import math
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity, Slot
@@ -124,15 +126,27 @@ def identity(text: str | None) -> ControllerIdentity | None:
     return None if text is None else stored.load(ControllerIdentity, text, "stored identity")
 
 
+_WORD: Final = re.compile(r"[a-z][a-z0-9_-]*")
+"""What events of any release look like."""
+
+
 def history_rows(found: Iterable[Row]) -> list[HistoryRow]:
-    """Lines of history; what another release wrote of events that we do not know is left out."""
+    """Lines of history; what another release wrote of events that we do not know is left out.
+
+    Raises ``ValueError`` or ``TypeError`` for a damaged line.
+    """
     lines: list[HistoryRow] = []
     for row in found:
-        try:
-            lines.append(history_row(row))
-        except ValueError as error:
-            LOG.warning("history line %s cannot be read: %s", row["seq"], error)
+        if _is_of_another_release(row["event"]):
+            LOG.warning("history line %s is of another release: %s", row["seq"], row["event"])
+            continue
+        lines.append(history_row(row))
     return lines
+
+
+def _is_of_another_release(event: object) -> bool:
+    known = event is None or event in list(Event)
+    return not known and isinstance(event, str) and bool(_WORD.fullmatch(event))
 
 
 def history_row(row: Row) -> HistoryRow:
@@ -147,10 +161,25 @@ def history_row(row: Row) -> HistoryRow:
         generation=row["generation"],
         revision=row["revision"],
         reason=row["reason"],
-        detail=json.loads(row["detail"]),
+        detail=_detail(row["detail"]),
         hold_code=row["hold_code"],
         by=_initiator(row),
     )
+
+
+def _detail(text: str) -> dict[str, Any]:
+    """Members; a number that no JSON has is damage too."""
+    found = json.loads(text, parse_constant=_finite, parse_float=_finite)
+    if not isinstance(found, dict):
+        raise ValueError(f"detail: expected members, found {type(found).__name__}")
+    return found
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"detail: expected a finite number, found {text}")
+    return number
 
 
 def _initiator(row: Row) -> Initiator | None:

@@ -649,3 +649,46 @@ def test_an_erase_by_hand_of_another_drive_lets_no_older_case_go_on(world: World
     lost_power(world)
     with pytest.raises(InUseError, match="adopted"):
         revoke.revoke(world.state, world.host, ADDRESS, DRIVE, again=True)
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_no_case_goes_on_whose_slots_newest_erase_took_another_drive(
+    world: World, by_hand: bool
+) -> None:
+    """As before, but what ended the doubt about the slot is an erase of ANOTHER by order; or by
+    hand, with the case of DRIVE by order: that leaves the doubt, and so it is refused too."""
+    world.fake.put("/proc/sys/kernel/random/boot_id", "boot-1")
+    world.slot(ADDRESS)
+    of_kind(world, ADDRESS, DRIVE)
+    world.know()
+    revoke.revoke(world.state, world.host, ADDRESS, DRIVE, by_hand=by_hand)
+    resumed_elsewhere(world, world.book.entry(ADDRESS))
+    revoke.revoke(world.state, world.host, ADDRESS, ANOTHER, by_hand=not by_hand)
+    assert world.book.entry(ADDRESS).doubted is not by_hand
+    lost_power(world)
+    with pytest.raises(InUseError, match="adopted"):
+        revoke.revoke(world.state, world.host, ADDRESS, DRIVE, by_hand=by_hand, again=True)
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_nor_where_the_other_drive_stayed_and_so_nothing_was_doubted(
+    world: World, by_hand: bool
+) -> None:
+    """A guest got DRIVE elsewhere, past the gate, while ANOTHER was erased and stayed here."""
+    world.fake.put("/proc/sys/kernel/random/boot_id", "boot-2")
+    world.slot(ADDRESS)
+    of_kind(world, ADDRESS, DRIVE)
+    world.know()
+    revoke.revoke(world.state, world.host, ADDRESS, DRIVE, by_hand=not by_hand)
+    world.slot(ADDRESS, dataclasses.replace(SEEN, identity=ANOTHER))
+    of_kind(world, ADDRESS, ANOTHER)
+    revoke.revoke(world.state, world.host, ADDRESS, ANOTHER, by_hand=by_hand)
+    world.slot(OTHER_ADDRESS, DriveSeen("vfio-pci"))
+    of_kind(world, OTHER_ADDRESS, DRIVE)
+    define(world, "g", domain(OTHER_ADDRESS))
+    define(world, "g", domain(OTHER_ADDRESS), running=True)
+    adopt(world)
+    assert not world.book.entry(ADDRESS).doubted
+    lost_power(world)
+    with pytest.raises(InUseError, match="adopted"):
+        revoke.revoke(world.state, world.host, ADDRESS, DRIVE, by_hand=not by_hand, again=True)

@@ -13,7 +13,7 @@ from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.policy import Policy
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine import cli
-from quarantine.errors import QuarantineError
+from quarantine.errors import UnreadableError
 from quarantine.operations import campaigns
 from quarantine.operations.campaigns import CampaignQuery, Initiator
 from quarantine.operations.plane import Plane
@@ -201,12 +201,23 @@ def test_a_line_of_history_that_cannot_be_read_is_left_out(
 
 
 @pytest.mark.parametrize(
-    ("column", "value"), [("at", "'garbage'"), ("reason", "CAST(x'ff' AS TEXT)")]
+    ("column", "value"),
+    [
+        ("at", "'garbage'"),
+        ("reason", "CAST(x'ff' AS TEXT)"),
+        ("detail", "'{'"),
+        ("detail", "'null'"),
+        ("detail", "'[1]'"),
+        ("detail", """'{"a": 1e999}'"""),
+        ("detail", """'{"a": NaN}'"""),
+        ("event", "'Claim seen'"),
+        ("target", "'in_us'"),
+    ],
 )
 def test_evidence_is_not_made_as_if_a_damaged_line_had_not_been(
     filled: Site, column: str, value: str
 ) -> None:
     """Whose the drive was, and which certificate covers it, is read off these lines."""
     damage(filled, "history", column, value)
-    with filled.store() as store, pytest.raises((QuarantineError, ValueError)):
+    with filled.store() as store, pytest.raises(UnreadableError, match="damaged one"):
         store.history(SLOTS[0])

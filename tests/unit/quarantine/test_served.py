@@ -9,15 +9,18 @@ import pytest
 import sqlalchemy as sa
 
 from eraser.protocol.identity import Slot
+from eraser.protocol.inbound import MessageKind, key
 from eraser.protocol.report import REPORT_TYPE, EraseReport, Hello
 from eraser.protocol.ticket import DomainSeen, GateTestimony, LastOwner
 from quarantine import cli
 from quarantine.evidence import served
 from quarantine.evidence.served import Account
-from quarantine.record.database import models
+from quarantine.record.database import engine, models
 from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.states import Event, State
+from quarantine.service.inbound.intake import URGENT, Lane
 from tests.unit.quarantine.test_inbox import INCARNATION, Plane, plane  # noqa: F401
+from tests.unit.quarantine.test_intake import FakeLists
 from tests.unit.quarantine.testimony import IDENTITY, SLOT
 
 ANN = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"
@@ -227,3 +230,30 @@ def test_a_damaged_testimony_hides_no_other_certificate(
     names = {path.name for path in (tmp_path / "out").iterdir()}
     ends = ("json", "html", "order.jws", "report.jws", "host.jwk")
     assert names == {f"{two.digest}.{end}" for end in ends}
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("reason", "CAST(x'ff' AS TEXT)"), ("detail", "'['")]
+)
+def test_a_damaged_line_holds_up_no_other_report_of_its_host(
+    life: Life, column: str, value: str
+) -> None:
+    """It makes no certificate: whose the drive was stood in that line. Its slot waits."""
+    life.used_by(ANN)
+    life.released(ANN)
+    with engine.writing(life.plane.store._engine) as db:
+        newest = "(SELECT max(seq) FROM history WHERE event = 'claim_seen')"
+        said = f"UPDATE history SET {column} = {value} WHERE seq = {newest}"  # noqa: S608
+        assert db.execute(sa.text(said)).rowcount == 1
+    before = len(life.plane.store.certificates())
+    life.step(Event.CUSTODY_TAKEN)
+    life.plane.dispatcher.order(life.plane.record())
+    lists = FakeLists()
+    report = life.plane.signed(life.plane.answer(), REPORT_TYPE)
+    lists.push(MessageKind.REPORT, SLOT.host, report, "of another slot")
+    lane = Lane(URGENT, life.plane.inbox, lists, lambda: [SLOT.host], lambda: 0.0)
+    for _ in range(3):
+        lane.turn()
+    assert lists.lists[key(MessageKind.REPORT, SLOT.host)] == []
+    assert len(life.plane.store.certificates()) == before
+    assert life.plane.record().state is State.ERASING

@@ -42,6 +42,9 @@ class Silence:
         self._ago: dict[str, float] = {}
         """Of each host that has not spoken since we began, how long before most others it had been
         heard last, in seconds."""
+        self._away: dict[str, tuple[float, float]] = {}
+        """Of each host that came back a moment ago, the time lived when it had been heard last
+        before, and when it came back."""
         self._together: dict[str, float] = {}
         """Who was late with very many, and the time lived when it was so last."""
         self._pass = self._word = monotonic()
@@ -65,6 +68,7 @@ class Silence:
             self._ago = _ago(heard)
         self._ago = {n: s for n, s in self._ago.items() if n in heard and n not in spoke}
         self._heard = dict(heard)
+        self._note_who_came_back(spoke)
         here = self._lived, self._looked
         self._since = {n: here if n in spoke | new else self._since[n] for n in heard}
         day = max(DAY, self._after)
@@ -72,6 +76,18 @@ class Silence:
         late = {name for name, (lived, _) in self._since.items() if self._is_late(lived)}
         self._find_together(gone)
         return frozenset(gone | late - self._together.keys())
+
+    def _note_who_came_back(self, spoke: Collection[str]) -> None:
+        """Of a network that comes back for a moment some hosts get a word through. They are still
+        of those that were cut off, until they have spoken for a while."""
+        for name in spoke:
+            last, _ = self._since[name]
+            before, back = self._away.get(name, (last, self._lived))
+            if self._lived - last > self._after / 4:
+                self._away[name] = before, self._lived
+            elif self._lived - back > self._after / 2:
+                del self._away[name]
+        self._away = {name: when for name, when in self._away.items() if name in self._heard}
 
     def _is_late(self, lived: float, share: float = 1.0) -> bool:
         return self._lived - lived > share * self._after
@@ -84,7 +100,7 @@ class Silence:
         off now."""
         apart = set(gone) | {name for name, seconds in self._ago.items() if seconds > DAY}
         nearly = sorted(
-            (lived - self._ago.get(name, 0.0), name)
+            (self._away[name][0] if name in self._away else lived - self._ago.get(name, 0.0), name)
             for name, (lived, _) in self._since.items()
             if name not in apart and self._is_late(lived, _NEARLY)
         )

@@ -252,3 +252,25 @@ def test_a_broker_that_comes_and_goes_makes_nobody_silent(
         assert not cloud.run(down, deaf=True)
         assert not cloud.run(up)
     assert not cloud.run(900)
+
+
+@pytest.mark.parametrize("gap", [100, 200, 300, 600, 1800])
+@pytest.mark.parametrize(("hosts", "cut"), [(20, 7), (50, 10), (200, 40), (200, 30)])
+@pytest.mark.parametrize("through", [1, 3])
+def test_a_network_that_comes_back_for_a_moment(
+    hosts: int, cut: int, gap: int, through: int
+) -> None:
+    """In which some get a word through: they are of those that are cut off, as before. The others
+    have to be many without them for as long as they are heard."""
+    cloud = Cloud(hosts, 3)
+    assert not cloud.run(1800)
+    off = frozenset(f"cmp{n}" for n in range(cut))
+    some = frozenset(f"cmp{n}" for n in range(through))
+    found = cloud.run(gap, dead=off)
+    for _ in range(2):
+        found |= cloud.run(70, dead=off - some)
+        found |= cloud.run(900, dead=off)
+    assert not found
+    assert not cloud.run(1800)  # all are back
+    dead = frozenset({"cmp0"})  # and one of them dies by itself
+    assert cloud.run(1800, dead=dead) == dead

@@ -147,7 +147,9 @@ def test_blocks_are_counted_once_however_often_they_are_looked_at() -> None:
         visitor.sweep()
         for act in visitor.acts:
             most = 16 * 8 if act.act.startswith("random") else 8 + 2  # the ends always
-            assert 8 <= act.blocks <= most, act
+            # Nothing lies before the first block nor behind the last one.
+            least = 8 - 2 if act.act.startswith("unaligned reads") else 8
+            assert least <= act.blocks <= most, act
             assert act.blocks <= act.done
         done = acts(visitor)
         assert done["the same again"].done >= 5 * done["the same again"].blocks

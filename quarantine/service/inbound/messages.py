@@ -31,7 +31,7 @@ from eraser.protocol.ticket import RECEIPT_TYPE, TicketReceipt
 from eraser.protocol.transport import signing
 from eraser.protocol.transport.believed import Believed
 from quarantine.doors import Clock, Monotonic, utc_now
-from quarantine.errors import BadInputError, ConflictError, QuarantineError
+from quarantine.errors import BadInputError, ConflictError, QuarantineError, UnreadableError
 from quarantine.logs import named
 from quarantine.record.store import Store
 from quarantine.record.words.facts import HostRecord, SlotChanges, SlotRecord
@@ -306,7 +306,14 @@ class Inbox:
         if decision.ruling is Ruling.REFUSE:
             self._letters.refuse("report", host.name, f"{report.slot}: {decision.reason}", raw)
         given = Testimony(order, report, token, digest, host.key)
-        self._endings.carry_out(record, given, decision)
+        try:
+            self._endings.carry_out(record, given, decision)
+        except UnreadableError as error:
+            # A certificate says what the drive's past was; so does that of one that is held.
+            if decision.ruling is not Ruling.CERTIFY and not decision.erased:
+                raise
+            decision = _without_past(decision, error)
+            self._endings.carry_out(record, given, decision)
         return decision
 
     def _checked(
@@ -315,11 +322,9 @@ class Inbox:
         """A record that is damaged holds: the very report would only be refused again."""
         try:
             return check(order, report, record, self.registrar.images(order.identity))
-        except BadInputError as error:
+        except (BadInputError, UnreadableError) as error:
             decision = check(order, report, record)
-            if decision.ruling is not Ruling.CERTIFY:
-                return decision
-            return held(HoldCode.RECORD_DAMAGED, f"{error}; restore the database, then release")
+            return _without_past(decision, error) if decision.ruling is Ruling.CERTIFY else decision
 
     def _take_receipt(self, host: HostRecord, receipt: TicketReceipt, raw: bytes) -> None:
         record = self.store.slot(receipt.slot)
@@ -370,6 +375,15 @@ def _as_asked(order: EraseOrder, payload: bytes) -> EraseOrder:
 
 def _slot_host(message: EraseReport | Progress | TicketReceipt) -> str:
     return message.slot.host
+
+
+def _without_past(decision: ReasonedRuling, error: QuarantineError) -> ReasonedRuling:
+    """Nothing is certified over what cannot be read. A drive that would be held anyway is held for
+    its own reasons too, without a certificate of its erase."""
+    damaged = f"{error}; release it when the database is restored"
+    if decision.ruling is Ruling.CERTIFY:
+        return held(HoldCode.RECORD_DAMAGED, damaged)
+    return replace(decision, erased=False, reasons=(*decision.reasons, damaged))
 
 
 def _accepted_before(record: SlotRecord) -> ReasonedRuling:

@@ -17,9 +17,10 @@ from quarantine.evidence import served
 from quarantine.evidence.served import Account
 from quarantine.record.database import engine, models
 from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event, State
 from quarantine.service.inbound.intake import URGENT, Lane
-from tests.unit.quarantine.test_inbox import INCARNATION, Plane, plane  # noqa: F401
+from tests.unit.quarantine.test_inbox import INCARNATION, WORN, Plane, plane  # noqa: F401
 from tests.unit.quarantine.test_intake import FakeLists
 from tests.unit.quarantine.testimony import IDENTITY, SLOT
 
@@ -238,7 +239,7 @@ def test_a_damaged_testimony_hides_no_other_certificate(
 def test_a_damaged_line_holds_up_no_other_report_of_its_host(
     life: Life, column: str, value: str
 ) -> None:
-    """It makes no certificate: whose the drive was stood in that line. Its slot waits."""
+    """It makes no certificate: whose the drive was stood in that line. Its slot is held."""
     life.used_by(ANN)
     life.released(ANN)
     with engine.writing(life.plane.store._engine) as db:
@@ -256,4 +257,20 @@ def test_a_damaged_line_holds_up_no_other_report_of_its_host(
         lane.turn()
     assert lists.lists[key(MessageKind.REPORT, SLOT.host)] == []
     assert len(life.plane.store.certificates()) == before
-    assert life.plane.record().state is State.ERASING
+    record = life.plane.record()
+    assert (record.state, record.hold_code) == (State.HELD, HoldCode.RECORD_DAMAGED)
+    assert "found a damaged one" in record.reason and "release it when" in record.reason
+
+
+def test_a_worn_drive_whose_past_is_damaged_is_held_for_both(life: Life) -> None:
+    """Its certificate would say whose it was; so it has none of this erase."""
+    life.used_by(ANN)
+    life.released(ANN)
+    with engine.writing(life.plane.store._engine) as db:
+        db.execute(sa.text("UPDATE history SET detail = '[' WHERE event = 'claim_seen'"))
+    before = len(life.plane.store.certificates())
+    life.erased(**WORN)
+    record = life.plane.record()
+    assert (record.state, record.hold_code) == (State.HELD, HoldCode.UNFIT)
+    assert WORN["reasons"][0] in record.reason and "release it when" in record.reason
+    assert len(life.plane.store.certificates()) == before

@@ -73,6 +73,7 @@ class Silence:
         self._since = {n: here if n in spoke | new else self._since[n] for n in heard}
         day = max(DAY, self._after)
         gone = {name for name, (_, looked) in self._since.items() if self._looked - looked > day}
+        gone |= {name for name, seconds in self._ago.items() if seconds > day}
         late = {name for name, (lived, _) in self._since.items() if self._is_late(lived)}
         self._find_together(gone)
         return frozenset(gone | late - self._together.keys())
@@ -96,13 +97,11 @@ class Silence:
         """Hosts that are cut off together were heard last at about one time, also by the record
         where that was before we began. They are late one by one, so those count that nearly are:
         within a quarter of the time. And they come back one by one, so the last of them are left
-        some time for it. Who had been away for a day when we began is of no network that is cut
-        off now."""
-        apart = set(gone) | {name for name, seconds in self._ago.items() if seconds > DAY}
+        some time for it. Who is gone for a day is of no network that is cut off now."""
         nearly = sorted(
             (self._away[name][0] if name in self._away else lived - self._ago.get(name, 0.0), name)
             for name, (lived, _) in self._since.items()
-            if name not in apart and self._is_late(lived, _NEARLY)
+            if name not in gone and self._is_late(lived, _NEARLY)
         )
         times = [lived for lived, _ in nearly]
         for lived, name in nearly:

@@ -274,3 +274,14 @@ def test_a_network_that_comes_back_for_a_moment(
     assert not cloud.run(1800)  # all are back
     dead = frozenset({"cmp0"})  # and one of them dies by itself
     assert cloud.run(1800, dead=dead) == dead
+
+
+def test_the_long_dead_are_so_to_a_service_that_is_often_restarted() -> None:
+    """It never looks for as long as a host may be silent; the record has been looking all along."""
+    cloud = Cloud(12, 5)
+    assert not cloud.run(1800)
+    dead = frozenset({"cmp0"})
+    assert cloud.run(DAY + 1800, dead=dead) == dead
+    for _ in range(3):
+        cloud.silence = Silence(AFTER, lambda: cloud.now)
+        assert cloud.run(AFTER / 2, dead=dead) == dead

@@ -1,12 +1,15 @@
-"""The eraser of former releases, whole, and what they installed: hosts are upgraded from these.
+"""Former releases: their eraser, whole, what it installed, and a record that each wrote.
 
 Each archive is ``git archive COMMIT eraser`` (``tests/unit/lab/test_releases.py`` compares them
-where the history is there; a clone without history has them all the same).
+where the history is there; a clone without history has them all the same). A record is a control
+plane's database with its keys, its certificates and what its host had signed and not sent yet, as
+that release's own code wrote them; ``life.txt`` says how.
 """
 
 from __future__ import annotations
 
 import lzma
+import tarfile
 from pathlib import Path
 from typing import Final
 
@@ -26,3 +29,9 @@ def archive(name: str) -> bytes:
 def hook(name: str) -> str:
     """The file that its ``host-setup`` wrote for libvirt, with placeholders for the paths."""
     return (_HOOKS / f"hook-{name}.txt").read_text()
+
+
+def record(name: str, into: Path) -> None:
+    """Lays out the record that it wrote, in every state of a slot."""
+    with tarfile.open(_HERE / f"record-{name}.tar.xz") as tar:
+        tar.extractall(into, filter="data")

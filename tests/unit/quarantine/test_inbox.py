@@ -179,28 +179,33 @@ class Plane:
         )
 
 
-@pytest.fixture
-def plane(tmp_path: Path) -> Iterator[Plane]:
-    store = Store.open(migrated_file(tmp_path / "record.db"))
-    controller, host, other_host = (PrivateKey.generate() for _ in range(3))
-    store.register_host("cmp1", host.public, INCARNATION)
-    store.register_host("cmp2", other_host.public, "incarnation-00002")
-    store.put_profile(PROFILE, Initiator("a person"))
+def over(store: Store, controller: PrivateKey, host: PrivateKey, directory: Path) -> Plane:
+    """A control plane over a record, with the key of one of its hosts."""
     posted, posted_tickets, looks = Posted(), Posted(), Looks()
-    registrar = Registrar(store, controller, Issuer("Example Cloud"), tmp_path / "certificates")
-    yield Plane(
+    registrar = Registrar(store, controller, Issuer("Example Cloud"), directory)
+    return Plane(
         store=store,
         controller=controller,
         host=host,
-        other_host=other_host,
+        other_host=PrivateKey.generate(),
         posted=posted,
         looks=looks,
         inbox=Inbox(store, Believed.both(controller.public), registrar, looks),
         dispatcher=Dispatcher(store, controller, posted),
         posted_tickets=posted_tickets,
         tickets=Tickets(store, controller, posted_tickets),
-        directory=tmp_path / "certificates",
+        directory=directory,
     )
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Iterator[Plane]:
+    store = Store.open(migrated_file(tmp_path / "record.db"))
+    made = over(store, PrivateKey.generate(), PrivateKey.generate(), tmp_path / "certificates")
+    store.register_host("cmp1", made.host.public, INCARNATION)
+    store.register_host("cmp2", made.other_host.public, "incarnation-00002")
+    store.put_profile(PROFILE, Initiator("a person"))
+    yield made
     store.close()
 
 

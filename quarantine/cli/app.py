@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "slot enrol": "enrol:SlotEnrol",
     "drive list": "drives:DriveList",
     "drive show": "drives:DriveShow",
+    "drive history": "drives:DriveHistory",
     "campaign preview": "campaigns:CampaignPreview",
     "campaign begin": "campaigns:CampaignBegin",
     "campaign list": "campaigns:CampaignList",

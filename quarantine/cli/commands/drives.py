@@ -56,6 +56,20 @@ class DriveShow(ShowOne):
         return self.source.drive(parsed_args.digest)
 
 
+class DriveHistory(Lister):
+    """List one drive's certificates, the newest first: where and when, and after which server."""
+
+    table = ("number", "created_at", "host", "address", "server", "owner", "digest")
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("digest", metavar="DIGEST", help="as drive list has it")
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Columns:
+        names, values = self.source.drive(parsed_args.digest)
+        cases = dict(zip(names, values, strict=True))["cases"]
+        return self.table, [[getattr(one, name) for name in self.table] for one in cases]
+
+
 def _minute(at: datetime | None) -> str:
     """None stands for a time in a damaged row."""
     return "unknown" if at is None else f"{at:%Y-%m-%d %H:%M}"

@@ -151,3 +151,15 @@ def test_the_commands_list_what_it_wrote(upgraded: Upgraded, words: tuple[str, .
     expected = {"slot": 13, "drive": None, "certificate": 7, "host": 2, "policy": 2}[words[0]]
     assert expected is None or len(rows) == expected
     assert rows
+
+
+def test_a_drive_has_the_history_of_all_its_cases(upgraded: Upgraded) -> None:
+    record = upgraded.slot(12)
+    assert record.identity is not None
+    words = ("drive", "history", record.identity.digest, "--format", "json")
+    code, out, error = upgraded.run(*words)
+    assert code == 0, error
+    newest, first = json.loads(out)
+    assert first["number"] < newest["number"]
+    assert newest["digest"] == record.certificate
+    assert {(one["host"], one["address"]) for one in (first, newest)} == {("cmp1", "0000:0c:00.0")}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from quarantine.cli.app import COMMANDS
 from quarantine.errors import IllegalTransitionError
 from quarantine.record.words import diagram, lifecycle, states
 from quarantine.record.words.states import Event, State
@@ -124,3 +125,12 @@ def test_the_diagram_shows_every_transition() -> None:
             if f"{start} --> {step.target.value}:" in line
         )
         assert step.event.value in label
+
+
+def test_each_state_says_what_to_do_and_by_which_command() -> None:
+    _, _, said = (DOCS / "states.md").read_text().partition("## What to do, by state")
+    rows = [[cell.strip() for cell in line.split("|")] for line in said.splitlines()[6:]]
+    assert [row[1].strip("`") for row in rows] == [state.value for state in State]
+    for row in rows:
+        command = row[3].strip("`").partition(" --")[0]
+        assert command in COMMANDS, row

@@ -471,7 +471,7 @@ def test_looking_needs_no_audit_and_some_no_configuration(tmp_path: Path) -> Non
 
 
 LOOKS = {
-    *("alarm list", "capacity show", "drive list", "drive show", "refusal list"),
+    *("alarm list", "capacity show", "drive list", "drive show", "drive history", "refusal list"),
     *("campaign list", "campaign preview", "campaign show", "campaign slots"),
     *("certificate export", "certificate for-server", "certificate html", "certificate list"),
     *("certificate save", "certificate show", "certificate verify"),

@@ -20,7 +20,8 @@ from eraser.protocol.transport.signing import PrivateKey
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import CertificateEvidence, Link
 from quarantine.evidence.sections import HistoryLine, Issuer
-from quarantine.operations import documents, keys
+from quarantine.operations import documents
+from quarantine.operations.papers import keys
 from quarantine.operations.plane import Plane
 from quarantine.record.database import models
 from quarantine.record.database.engine import make_engine, writing

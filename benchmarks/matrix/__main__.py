@@ -101,7 +101,15 @@ def main() -> int:
     if not chosen.output.exists():
         return _INTERRUPTED
     page = chosen.output.with_suffix(".html")
-    argv = [sys.executable, "-m", "qualify.cli", "show", str(chosen.output), "--html", str(page)]
+    argv = [
+        sys.executable,
+        "-m",
+        "qualify.cli.app",
+        "show",
+        str(chosen.output),
+        "--html",
+        str(page),
+    ]
     return subprocess.run(argv, stdout=subprocess.DEVNULL, check=False).returncode
 
 

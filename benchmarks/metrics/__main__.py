@@ -26,7 +26,7 @@ from eraser.protocol.transport.messaging import BrokerRedis
 from quarantine.conf.capacity import SoldFlavor
 from quarantine.metrics.exposition import SAME_SECONDS, Exporter
 from quarantine.metrics.limits import MetricsLimits
-from quarantine.operations import capacity
+from quarantine.operations.overview import capacity
 from quarantine.operations.plane import Plane
 from quarantine.record.database import models
 from quarantine.record.database.engine import make_engine, writing

@@ -25,9 +25,9 @@ from quarantine.record.database import models
 from quarantine.record.store import Store
 from quarantine.record.words.states import State
 from quarantine.rules.action import ServiceLimits
-from quarantine.service.lateness import Lateness
 from quarantine.service.reconciler import Reconciler
 from quarantine.service.safety import PASS, Safety
+from quarantine.service.watch.lateness import Lateness
 from tests.unit.quarantine.smallcloud import (
     Clock,
     Cloud,

@@ -125,7 +125,7 @@ def build(
 ) -> Certificate:
     """The certificate that the testimony carries.
 
-    Only for a report that :func:`quarantine.rules.check.check` lets be certified, or, with
+    Only for a report that :func:`quarantine.rules.reports.check.check` lets be certified, or, with
     ``withheld``, calls erased; raises :class:`BadInputError` for one that lacks what a certificate
     must name.
     """

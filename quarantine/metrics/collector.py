@@ -27,9 +27,9 @@ from quarantine.metrics.names import PREFIX, ModelNames
 from quarantine.metrics.queues import Queues
 from quarantine.record.store import Store
 from quarantine.record.words.states import CASE_OPEN, State
-from quarantine.rules import capacity, pace
 from quarantine.rules.alarmbook import ALARMS
-from quarantine.service.lateness import Lateness
+from quarantine.rules.sale import capacity, pace
+from quarantine.service.watch.lateness import Lateness
 
 LOG = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from typing import Final
 from quarantine.metrics.names import OTHER, ModelNames
 from quarantine.record.store import Store
 from quarantine.record.totals import DurationTotal
-from quarantine.rules import pace
-from quarantine.rules.pace import Pace
+from quarantine.rules.sale import pace
+from quarantine.rules.sale.pace import Pace
 
 EDGES: Final = (1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400)
 """Of the histograms, in seconds: from a cryptographic erase to an overwrite of many terabytes."""

@@ -11,7 +11,7 @@ from quarantine.errors import BadInputError
 from quarantine.metrics.limits import MetricsLimits
 from quarantine.metrics.queues import CountsLists, Queues
 from quarantine.record.store import Store
-from quarantine.service.lateness import Lateness
+from quarantine.service.watch.lateness import Lateness
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 """https://prometheus.io/docs/instrumenting/exposition_formats/"""

@@ -18,8 +18,8 @@ from typing import Final
 
 from eraser.protocol import codec
 from quarantine.errors import BadInputError, StalePreviewError, UnknownError
-from quarantine.operations.capacity import pace_of
 from quarantine.operations.names import KEEP as KEEP
+from quarantine.operations.overview.capacity import pace_of
 from quarantine.operations.plane import Plane
 from quarantine.record.pages import CampaignPlace, SlotLine
 from quarantine.record.pages import CampaignQuery as CampaignQuery

@@ -15,7 +15,7 @@ from quarantine.cloud.facts import provider_name, slot_of
 from quarantine.errors import (
     UnknownError,
 )
-from quarantine.operations import capacity
+from quarantine.operations.overview import capacity
 from quarantine.operations.plane import Plane
 from quarantine.record.pages import SlotLine as SlotLine
 from quarantine.record.pages import SlotOrder as SlotOrder
@@ -27,12 +27,13 @@ from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.states import Custody
 from quarantine.record.words.states import State as State
 from quarantine.record.words.texts import NAME_LENGTH, storable
-from quarantine.rules import defences, holds, maintenance, unsold
+from quarantine.rules import defences, holds, maintenance
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.maintenance import Maintenances
-from quarantine.rules.unsold import SaleFacts
-from quarantine.service import host_liveness
+from quarantine.rules.sale import unsold
+from quarantine.rules.sale.unsold import SaleFacts
 from quarantine.service.parts import Parts
+from quarantine.service.watch import host_liveness
 
 DECIDED_ON: Final = (
     *("id", "slot", "state", "entered_at", "reason", "hold_code", "alarm", "identity"),

@@ -280,8 +280,8 @@ class ApiSource:
 
     def _checked(self, digest: str, trust: KeyFiles) -> CertificateLook:
         from quarantine.cli.sources.store import look
-        from quarantine.operations import certificates
-        from quarantine.operations.keys import TrustedKeys
+        from quarantine.operations.papers import certificates
+        from quarantine.operations.papers.keys import TrustedKeys
 
         papers, what = self.papers(digest), f"certificate {digest}"
         given = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from quarantine.page import (
+from quarantine.page.view import PageView
+from quarantine.page.views import (
     acts,
     alarms,
     campaigns,
@@ -16,7 +17,6 @@ from quarantine.page import (
     slots,
     triage,
 )
-from quarantine.page.view import PageView
 
 VIEWS: Final[tuple[PageView, ...]] = (
     *triage.VIEWS,

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 from quarantine.errors import QuarantineError, UnavailableError
-from quarantine.operations import fleet
-from quarantine.operations.fleet import Fleet
+from quarantine.operations.overview import fleet
+from quarantine.operations.overview.fleet import Fleet
 from quarantine.operations.plane import Plane
 
 LEAST_SECONDS: Final = 2.0

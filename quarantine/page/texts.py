@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from quarantine.operations.capacity import minutes
-from quarantine.operations.certificates import printable as printable
+from quarantine.operations.overview.capacity import minutes
+from quarantine.operations.papers.certificates import printable as printable
 
 LONGEST: Final = 600
 """Characters of one text in a list."""

@@ -19,7 +19,6 @@ from quarantine.inputfile import read_file
 from quarantine.record.store import Store
 from quarantine.record.words.states import State
 from quarantine.rules.action import ServiceLimits
-from quarantine.service.deleted_servers import DeletedServers
 from quarantine.service.handovers import Handovers
 from quarantine.service.inbound.lists import Lists
 from quarantine.service.inbound.messages import Inbox
@@ -29,11 +28,12 @@ from quarantine.service.issue.heads import HeadDirectory
 from quarantine.service.issue.registrar import Registrar
 from quarantine.service.issue.tickets import Tickets
 from quarantine.service.issue.tsa import TimeStampAuthority
-from quarantine.service.lateness import Lateness
-from quarantine.service.orphan_guests import OrphanGuestCheck
 from quarantine.service.parts import Parts
 from quarantine.service.reconciler import Reconciler, worst_case_detection
 from quarantine.service.safety import PASS, Safety
+from quarantine.service.sweep.deleted_servers import DeletedServers
+from quarantine.service.sweep.orphan_guests import OrphanGuestCheck
+from quarantine.service.watch.lateness import Lateness
 
 
 class Assembly(Parts):

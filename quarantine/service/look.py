@@ -56,7 +56,7 @@ _LAST: Final = frozenset(
 
 
 class ChecksOrphanGuests(Protocol):
-    """Who asks Nova for ghosts (:class:`quarantine.service.orphan_guests.OrphanGuestCheck`)."""
+    """Who asks Nova for ghosts: see :mod:`quarantine.service.sweep.orphan_guests`."""
 
     def of(self, record: SlotRecord) -> tuple[str, ...]:
         """Why nothing may be sent to the drive now; it never raises for a Nova that is away."""

@@ -32,14 +32,14 @@ from quarantine.rules.mark import Mark
 from quarantine.service.campaigns import CampaignWork
 from quarantine.service.doubt import Doubts
 from quarantine.service.executor import Executor, SendsOrders, SendsTickets
-from quarantine.service.host_liveness import HostLiveness
-from quarantine.service.lateness import Lateness
-from quarantine.service.leftovers import Leftovers
 from quarantine.service.look import ChecksOrphanGuests, JudgesHandovers, LookPlacement, Looks
 from quarantine.service.reread_schedule import RereadSchedule
 from quarantine.service.safety import OffersPlacement, Safety
-from quarantine.service.stray_offers import UnreadableRows, hold_unburnt
+from quarantine.service.sweep.leftovers import Leftovers
+from quarantine.service.sweep.stray_offers import UnreadableRows, hold_unburnt
 from quarantine.service.turns import TimeBox, Turns
+from quarantine.service.watch.host_liveness import HostLiveness
+from quarantine.service.watch.lateness import Lateness
 
 LOG = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ _WORK: Final = CASE_OPEN | {State.RELEASED}
 
 
 class PollsDeletedServers(Protocol):
-    """Who asks Nova for deleted servers (:mod:`quarantine.service.deleted_servers`)."""
+    """Who asks Nova for deleted servers (:mod:`quarantine.service.sweep.deleted_servers`)."""
 
     def poll(self) -> frozenset[str]:
         """Their uuids, each once."""

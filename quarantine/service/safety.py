@@ -31,10 +31,10 @@ from quarantine.record.words.reasons import AlarmCode
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.alarmbook import SlotInState, alarm
 from quarantine.rules.rights import entitled
-from quarantine.service.lateness import Lateness
-from quarantine.service.newclasses import ListsClasses, NewClasses
-from quarantine.service.silence import Silence
+from quarantine.service.sweep.newclasses import ListsClasses, NewClasses
 from quarantine.service.turns import TimeBox, Turns
+from quarantine.service.watch.lateness import Lateness
+from quarantine.service.watch.silence import Silence
 
 LOG = logging.getLogger(__name__)
 

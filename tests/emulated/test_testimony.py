@@ -19,7 +19,7 @@ from quarantine.evidence import certificate, terms
 from quarantine.evidence.certificate import CertificateEvidence, Link
 from quarantine.evidence.sections import Issuer
 from quarantine.evidence.sheet import page
-from quarantine.rules.check import Ruling, check
+from quarantine.rules.reports.check import Ruling, check
 from tests.emulated.erasing import CLEAR, PROFILE, QUICK, STATE, Bench, Erased, bench
 from tests.lab.rack import Rack
 from tests.unit.quarantine.testimony import ORDER, RECORD

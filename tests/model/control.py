@@ -23,9 +23,9 @@ from quarantine.record.words.facts import (
     SlotRecord,
 )
 from quarantine.record.words.states import Event, State
-from quarantine.rules import receipts
-from quarantine.rules import ticket as ticket_rules
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
+from quarantine.rules.reports import receipts
+from quarantine.rules.reports import ticket as ticket_rules
 from quarantine.service import reconciler
 from quarantine.service.inbound import authenticate, messages
 from quarantine.service.issue import dispatch, tickets

@@ -16,8 +16,8 @@ from eraser.protocol.ticket import Ticket, TicketReceipt, TicketState
 from quarantine.record.words.facts import (
     SlotRecord,
 )
-from quarantine.rules import ticket as ticket_rules
 from quarantine.rules.action import ServiceLimits
+from quarantine.rules.reports import ticket as ticket_rules
 from tests.model.names import Names
 from tests.model.world import NOWHERE, Mail, World, server
 from tests.unit.quarantine.testimony import ORDER, REPORT

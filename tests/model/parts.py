@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from eraser.gate import intake, rules
 from eraser.ownership import counters, rest, revocation
-from quarantine.rules import decide, receipts
+from quarantine.rules import decide
 from quarantine.rules.action import ServiceLimits
+from quarantine.rules.reports import receipts
 from tests.model.control import Control
 from tests.model.host import Host
 from tests.model.mutate import Switch, Wired, copied

@@ -18,7 +18,7 @@ _MODULES = (
         "eraser.gate.rules",
         "eraser.gate.intake",
         "quarantine.rules.decide",
-        "quarantine.rules.receipts",
+        "quarantine.rules.reports.receipts",
     ),
 )
 

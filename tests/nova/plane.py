@@ -30,8 +30,8 @@ from quarantine.service.inbound.messages import Inbox
 from quarantine.service.issue.dispatch import Dispatcher
 from quarantine.service.issue.registrar import Registrar
 from quarantine.service.issue.tickets import Tickets
-from quarantine.service.orphan_guests import OrphanGuestCheck
 from quarantine.service.reconciler import Reconciler
+from quarantine.service.sweep.orphan_guests import OrphanGuestCheck
 from tests.lab.services.placement import CLOUD
 from tests.nova.host import StandInHost
 from tests.nova.shelf import Shelf

@@ -7,7 +7,7 @@ import pytest
 
 from quarantine.cloud.compute import Compute
 from quarantine.errors import BadInputError, ConflictError
-from quarantine.operations.flavors import SIZES, FlavorFate, FlavorSize, FlavorTerms, create
+from quarantine.operations.setup.flavors import SIZES, FlavorFate, FlavorSize, FlavorTerms, create
 from tests.lab.services.placement import CLOUD, write_clouds_yaml
 from tests.nova.harness import ALIAS, RESOURCE_CLASS, NovaCase
 

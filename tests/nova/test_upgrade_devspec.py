@@ -16,7 +16,7 @@ from nova.pci import devspec as nova_devspec
 from nova.pci import request as nova_request
 
 from eraser.protocol.identity import Slot
-from quarantine.operations.flavors import FlavorTerms, nova_conf
+from quarantine.operations.setup.flavors import FlavorTerms, nova_conf
 from quarantine.upgrade.nova import alias, devicespec
 
 CONF = nova.conf.CONF

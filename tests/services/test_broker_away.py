@@ -9,7 +9,7 @@ import pytest
 
 from quarantine.api import application
 from quarantine.api.routes import OPERATIONS
-from quarantine.operations import keys
+from quarantine.operations.papers import keys
 from quarantine.operations.plane import Plane, ServingPlane
 from quarantine.record.words.facts import Initiator, SlotChanges
 from quarantine.record.words.states import Event, State

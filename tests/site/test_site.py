@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from quarantine.service.lateness import Lateness
+from quarantine.service.watch.lateness import Lateness
 from tests.site.script import FAULTS, Deed, Mode, Script, draw
 from tests.site.shrink import shrink
 from tests.site.site import Result, Site, run

@@ -34,7 +34,7 @@ from eraser.protocol.ticket import TICKET_TYPE
 from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PrivateKey
 from qualify import VERSION as BENCH_VERSION
-from qualify import cli as bench_cli
+from qualify.cli import app as bench_cli
 from quarantine.cli.app import Shell
 from quarantine.errors import UnavailableError
 from quarantine.evidence import certificate

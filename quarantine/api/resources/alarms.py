@@ -7,8 +7,9 @@ from typing import Any, Final
 from quarantine.api import policies, schemas
 from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, moment, read_moment
-from quarantine.operations import alarms, slots
-from quarantine.operations.alarms import KINDS, SEVERITIES, AlarmLine, AlarmMark
+from quarantine.operations import slots
+from quarantine.operations.overview import alarms
+from quarantine.operations.overview.alarms import KINDS, SEVERITIES, AlarmLine, AlarmMark
 
 
 def find(ask: Ask) -> Reply:

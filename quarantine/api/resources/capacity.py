@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 from quarantine.api import policies, schemas
 from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, moment
-from quarantine.operations import capacity
-from quarantine.operations.capacity import Capacity
+from quarantine.operations.overview import capacity
+from quarantine.operations.overview.capacity import Capacity
 from quarantine.operations.plane import Plane
 
 _COUNTS: Final = (

@@ -13,10 +13,11 @@ from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, damaged, moment, read_moment
 from quarantine.api.resources import slots
 from quarantine.errors import BadInputError, UnknownError
-from quarantine.operations import certificates, ledger, maintenance
+from quarantine.operations import maintenance
 from quarantine.operations import slots as slot_operations
-from quarantine.operations.certificates import CertificateLine, StoredCertificate
-from quarantine.operations.keys import TrustedKeys
+from quarantine.operations.papers import certificates, ledger
+from quarantine.operations.papers.certificates import CertificateLine, StoredCertificate
+from quarantine.operations.papers.keys import TrustedKeys
 
 LOG = logging.getLogger(__name__)
 

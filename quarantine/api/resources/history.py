@@ -7,8 +7,9 @@ from typing import Any, Final
 from eraser.protocol import codec
 from quarantine.api import policies, schemas
 from quarantine.api.operation import Ask, Operation, Reply, Schema, moment
-from quarantine.operations import history, slots
-from quarantine.operations.history import Event, HistoryRow
+from quarantine.operations import slots
+from quarantine.operations.overview import history
+from quarantine.operations.overview.history import Event, HistoryRow
 
 FILTERS: Final[dict[str, Schema]] = {
     "host": {**schemas.NAME, "description": "Of the slots of this host."},

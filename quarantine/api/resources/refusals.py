@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from quarantine.api import policies, schemas
 from quarantine.api.operation import Ask, Operation, Reply, damaged, moment
-from quarantine.operations import refusals
+from quarantine.operations.overview import refusals
 
 
 def find(ask: Ask) -> Reply:

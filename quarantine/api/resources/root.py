@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from quarantine.api import schemas
 from quarantine.api.operation import Ask, Operation, Reply, moment
-from quarantine.operations import health
+from quarantine.operations.overview import health
 
 _ROOTS: Final = ("/healthcheck", "/v1/openapi.json", "/v1/", "/v1", "/")
 

@@ -13,7 +13,7 @@ from quarantine.api import policies, schemas
 from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, damaged, moment
 from quarantine.errors import UnknownError
-from quarantine.operations import servers
+from quarantine.operations.papers import servers
 
 LIST_ALL: Final = "servers:list_all"
 

@@ -23,8 +23,8 @@ from quarantine.errors import BadInputError, QuarantineError
 from quarantine.logs import clean
 
 if TYPE_CHECKING:
-    from quarantine.operations.certificates import Reference, ServedDrive
-    from quarantine.operations.keys import TrustedKeys
+    from quarantine.operations.papers.certificates import Reference, ServedDrive
+    from quarantine.operations.papers.keys import TrustedKeys
 
 
 def key_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +56,7 @@ def key_files(args: argparse.Namespace) -> KeyFiles:
 
 def trust(args: argparse.Namespace) -> TrustedKeys:
     """The same for an operation."""
-    from quarantine.operations.keys import TrustedKeys
+    from quarantine.operations.papers.keys import TrustedKeys
 
     return TrustedKeys(tuple(args.key), tuple(args.rotations))
 
@@ -162,7 +162,7 @@ class CertificateSave(Lister):
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
-        from quarantine.operations import certificates
+        from quarantine.operations.papers import certificates
 
         found = self.source.papers(parsed_args.certificate)
         given = None
@@ -190,7 +190,7 @@ class CertificateHtml(ControlCommand):
         parser.add_argument("--output", type=Path, metavar="FILE", help="default: stdout")
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        from quarantine.operations import certificates
+        from quarantine.operations.papers import certificates
 
         name, file = _name(parsed_args.certificate), parsed_args.output
         page = certificates.render(self.plane, name, trust(parsed_args))
@@ -213,7 +213,7 @@ class CertificateExport(Lister):
         key_arguments(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
-        from quarantine.operations import certificates
+        from quarantine.operations.papers import certificates
 
         done = certificates.export(self.plane, trust(parsed_args), parsed_args.directory)
         for problem in done.problems:
@@ -247,8 +247,8 @@ class CertificateVerify(Lister):
         key_arguments(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
-        from quarantine.operations import certificates
-        from quarantine.operations.certificates import VerifiedFile
+        from quarantine.operations.papers import certificates
+        from quarantine.operations.papers.certificates import VerifiedFile
 
         # Elsewhere no configuration says which key is believed, and the API's word is none.
         plane = None if self.remote else self.plane
@@ -274,7 +274,7 @@ class CertificateForServer(ShowOne):
         return Lines("\n\n".join(map(_use, value))) if name == "drives" else value
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
-        from quarantine.operations import certificates
+        from quarantine.operations.papers import certificates
 
         done = certificates.for_server(
             self.plane, parsed_args.server, trust(parsed_args), parsed_args.directory

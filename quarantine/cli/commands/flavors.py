@@ -10,8 +10,8 @@ from quarantine.cli.output import Lines
 from quarantine.cli.sources.columns import rows_of, slot
 from quarantine.cli.sources.source import Columns, Members
 from quarantine.errors import BadInputError
-from quarantine.operations import flavors
-from quarantine.operations.flavors import FlavorRequest, FlavorView
+from quarantine.operations.setup import flavors
+from quarantine.operations.setup.flavors import FlavorRequest, FlavorView
 
 
 class _FlavorArguments(ControlCommand):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from quarantine.cli.base import ControlCommand
 from quarantine.cli.output import warn
-from quarantine.operations import keys
-from quarantine.operations.keys import KeyUse
+from quarantine.operations.papers import keys
+from quarantine.operations.papers.keys import KeyUse
 
 
 class _PublicKey(ControlCommand):

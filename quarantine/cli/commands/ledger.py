@@ -12,7 +12,7 @@ from quarantine.cli.output import warn
 from quarantine.cli.sources.columns import members_of
 from quarantine.cli.sources.source import Members
 from quarantine.errors import BadInputError, UnavailableError
-from quarantine.operations import ledger
+from quarantine.operations.papers import ledger
 
 
 class LedgerVerify(ShowOne):

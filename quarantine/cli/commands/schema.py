@@ -7,7 +7,7 @@ import argparse
 from quarantine.cli.base import ShowOne
 from quarantine.cli.sources.columns import members_of
 from quarantine.cli.sources.source import Members
-from quarantine.operations import schema
+from quarantine.operations.setup import schema
 
 
 class DbUpgrade(ShowOne):

@@ -62,8 +62,8 @@ class SlotHeld(Lister):
     """Count the slots that are held, by the code of their reason."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
-        from quarantine.operations import holds
-        from quarantine.operations.holds import HeldCount
+        from quarantine.operations.overview import holds
+        from quarantine.operations.overview.holds import HeldCount
 
         return rows_of(HeldCount, holds.count(self.plane))
 

@@ -14,8 +14,14 @@ from quarantine.cli.output import Lines, warn
 from quarantine.cli.sources.source import Columns, Members
 from quarantine.errors import BadInputError, QuarantineError
 from quarantine.logs import clean
-from quarantine.operations import upgrades
-from quarantine.operations.upgrades import Check, CheckResult, CheckScope, Finding, FindingLevel
+from quarantine.operations.setup import upgrades
+from quarantine.operations.setup.upgrades import (
+    Check,
+    CheckResult,
+    CheckScope,
+    Finding,
+    FindingLevel,
+)
 
 LOG = logging.getLogger(__name__)
 

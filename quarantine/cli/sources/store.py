@@ -24,27 +24,19 @@ from quarantine.cli.sources.source import (
     Papers,
     SlotAct,
 )
-from quarantine.operations import (
-    alarms,
-    capacity,
-    certificates,
-    decisions,
-    drives,
-    history,
-    hosts,
-    refusals,
-    slots,
-)
-from quarantine.operations.alarms import AlarmLine
-from quarantine.operations.capacity import Capacity
-from quarantine.operations.certificates import StoredCertificate
+from quarantine.operations import decisions, drives, hosts, slots
 from quarantine.operations.decisions import Decision
 from quarantine.operations.drives import DriveLine, DriveQuery
-from quarantine.operations.history import Event
 from quarantine.operations.hosts import HostView
-from quarantine.operations.keys import TrustedKeys
+from quarantine.operations.overview import alarms, capacity, history, refusals
+from quarantine.operations.overview.alarms import AlarmLine
+from quarantine.operations.overview.capacity import Capacity
+from quarantine.operations.overview.history import Event
+from quarantine.operations.overview.refusals import RefusalLine
+from quarantine.operations.papers import certificates
+from quarantine.operations.papers.certificates import StoredCertificate
+from quarantine.operations.papers.keys import TrustedKeys
 from quarantine.operations.plane import Plane
-from quarantine.operations.refusals import RefusalLine
 from quarantine.operations.slots import HistoryRow, Initiator, SlotView, State
 
 HERE: Final = "here, with the keys that are believed"

@@ -15,7 +15,7 @@ from quarantine.record.words.facts import NonceUse, SlotChanges, SlotRecord
 from quarantine.record.words.reasons import AlarmCode
 from quarantine.record.words.states import Event
 from quarantine.rules.alarmbook import alarm
-from quarantine.rules.check import ReasonedRuling, Ruling
+from quarantine.rules.reports.check import ReasonedRuling, Ruling
 from quarantine.service.issue.registrar import Registrar
 
 LOG = logging.getLogger(__name__)

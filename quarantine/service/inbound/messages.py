@@ -37,10 +37,11 @@ from quarantine.record.store import Store
 from quarantine.record.words.facts import HostRecord, SlotChanges, SlotRecord
 from quarantine.record.words.reasons import AlarmCode, HoldCode
 from quarantine.record.words.states import WAITING_FOR_PEOPLE, WORKING, Event, State
-from quarantine.rules import defences, receipts
+from quarantine.rules import defences
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.alarmbook import alarm
-from quarantine.rules.check import ReasonedRuling, Ruling, check, held
+from quarantine.rules.reports import receipts
+from quarantine.rules.reports.check import ReasonedRuling, Ruling, check, held
 from quarantine.service.inbound.apply_ruling import RulingWriter, Testimony
 from quarantine.service.inbound.authenticate import Authenticator
 from quarantine.service.inbound.bells import Bells

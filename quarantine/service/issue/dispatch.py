@@ -23,8 +23,8 @@ from quarantine.record.store import Store
 from quarantine.record.words.facts import HostRecord, SlotChanges, SlotRecord
 from quarantine.record.words.reasons import AlarmCode
 from quarantine.record.words.states import WORKING, Event, State
-from quarantine.rules import pace
 from quarantine.rules.alarmbook import alarm
+from quarantine.rules.sale import pace
 from quarantine.service.issue import drive_inventory
 from quarantine.service.issue.post import Post
 

@@ -9,7 +9,7 @@ from quarantine.record.store import Store
 from quarantine.record.words.facts import HistoryRow, StoredCertificate
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event
-from quarantine.rules.lastuse import DrivePast, Moment
+from quarantine.rules.reports.lastuse import DrivePast, Moment
 from quarantine.service.issue.drive_inventory import seen_in
 
 _CLAIMS = frozenset({Event.CLAIM_SEEN, Event.ENROLLED_IN_USE})

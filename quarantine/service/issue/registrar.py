@@ -37,8 +37,8 @@ from quarantine.record.words.facts import (
 )
 from quarantine.record.words.reasons import HoldReason
 from quarantine.record.words.states import Event
-from quarantine.rules import ticket
-from quarantine.rules.lastuse import last_use
+from quarantine.rules.reports import ticket
+from quarantine.rules.reports.lastuse import last_use
 from quarantine.service.issue import tickets
 from quarantine.service.issue.drivepast import past_of
 

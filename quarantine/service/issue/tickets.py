@@ -13,7 +13,7 @@ from quarantine.errors import ConflictError
 from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotChanges, SlotRecord
 from quarantine.record.words.states import State
-from quarantine.rules import ticket
+from quarantine.rules.reports import ticket
 from quarantine.service.issue.post import Post
 
 LOG = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from eraser.protocol.ticket import RECEIPT_TYPE, TICKET_TYPE, Ticket, TicketRece
 from eraser.protocol.transport.messaging import CONTROL, host_queue, make_app, queue_of
 from eraser.protocol.transport.signing import PrivateKey, PublicKey, verify
 from eraser.state.case_files import DEFAULT_STATE_DIR
-from quarantine.rules import ticket as ticket_rules
+from quarantine.rules.reports import ticket as ticket_rules
 from quarantine.service.issue import brokeracl
 from tests.lab.errors import LabError
 from tests.lab.guest.commands import GuestProcess

@@ -17,7 +17,8 @@ import jsonschema
 import pytest
 
 import qualify
-from qualify import bench, cli, machine, reading, target, words
+from qualify import bench, machine, reading, target, words
+from qualify.cli import app as cli
 from qualify.errors import BadInputError
 from qualify.fiojson import Sample
 from qualify.journal import Journal
@@ -64,7 +65,7 @@ def test_the_bench_is_no_load_of_its_own(room: Path, tmp_path: Path) -> None:
     """It waits for fio; a process of its own, because what this one needs is pytest's."""
     result = tmp_path / "r.json"
     argv = ["run", "quick", str(room), *SHORT, "-o", str(result)]
-    program = "import sys; from qualify.cli import main; sys.exit(main(sys.argv[1:]))"
+    program = "import sys; from qualify.cli.app import main; sys.exit(main(sys.argv[1:]))"
     subprocess.run([sys.executable, "-c", program, *argv], check=True, capture_output=True)
     cost = reading.read(result).cost
     assert 0 < cost.bench_memory < 64 * MIB
@@ -230,7 +231,7 @@ def test_it_runs_as_one_file_without_the_project(tmp_path: Path) -> None:
     here = Path(qualify.__file__).parent
     shutil.copytree(here, tree / "qualify", ignore=shutil.ignore_patterns("__pycache__"))
     (tree / "__main__.py").write_text(
-        "import sys\nfrom qualify.cli import main\nsys.exit(main())\n"
+        "import sys\nfrom qualify.cli.app import main\nsys.exit(main())\n"
     )
     zipapp.create_archive(tree, program, interpreter="/usr/bin/env python3")
     result = tmp_path / "r.json"

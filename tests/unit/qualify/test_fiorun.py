@@ -147,7 +147,7 @@ def running(directory: Path) -> list[str]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_stops_fio_tidies_up_and_goes_on(room: Path, number: int) -> None:
     result = room.parent / f"result-{room.name}.json"
-    argv = [sys.executable, "-m", "qualify.cli", "run", "quick", str(room), "--size", "4M"]
+    argv = [sys.executable, "-m", "qualify.cli.app", "run", "quick", str(room), "--size", "4M"]
     argv += ["--rounds", "1", "--jobs", "1", "--output", str(result)]
     child = subprocess.Popen(
         [*argv, "--seconds", "1"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True

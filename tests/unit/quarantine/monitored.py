@@ -12,8 +12,8 @@ from quarantine.metrics.limits import MetricsLimits
 from quarantine.record.words.facts import SWEEP
 from quarantine.record.words.reasons import HoldCode
 from quarantine.rules import holds
-from quarantine.service.lateness import Lateness
 from quarantine.service.safety import PASS
+from quarantine.service.watch.lateness import Lateness
 from tests.unit.quarantine.totals_suite import Site
 
 LIMITS = MetricsLimits(

@@ -21,7 +21,7 @@ from quarantine.record.words.states import State
 from quarantine.rules.absence import Absence, Absences, weigh
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
-from quarantine.service.stray_offers import hold_unburnt
+from quarantine.service.sweep.stray_offers import hold_unburnt
 from tests.unit.quarantine.smallcloud import (
     Clock,
     Cloud,

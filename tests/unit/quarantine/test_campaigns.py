@@ -24,8 +24,9 @@ from quarantine.errors import (
     UnknownError,
     UnreadableError,
 )
-from quarantine.operations import campaigns, keys
+from quarantine.operations import campaigns
 from quarantine.operations.campaigns import CampaignQuery, CampaignState, Initiator
+from quarantine.operations.papers import keys
 from quarantine.operations.plane import Plane
 from quarantine.record.database import models
 from quarantine.record.words.campaign_facts import CampaignSlot, CampaignStep

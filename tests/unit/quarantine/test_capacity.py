@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quarantine.conf.capacity import SoldFlavor, sold
-from quarantine.rules import capacity
-from quarantine.rules.capacity import Capacity, HostStock, Return, minutes
+from quarantine.rules.sale import capacity
+from quarantine.rules.sale.capacity import Capacity, HostStock, Return, minutes
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 FOUR = SoldFlavor("i1-180", 4)

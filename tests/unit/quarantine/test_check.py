@@ -34,7 +34,7 @@ from quarantine.evidence.certificate import CertificateEvidence, Link
 from quarantine.evidence.sections import Issuer
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import State
-from quarantine.rules.check import Ruling, check
+from quarantine.rules.reports.check import Ruling, check
 from tests.unit.quarantine.testimony import (
     BLOCK,
     BLOCKS,

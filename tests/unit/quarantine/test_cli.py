@@ -24,7 +24,7 @@ from quarantine.errors import BadInputError
 from quarantine.evidence import attestations, certificate
 from quarantine.evidence.certificate import Link
 from quarantine.evidence.sections import Issuer
-from quarantine.operations import certificates
+from quarantine.operations.papers import certificates
 from quarantine.record.store import Store
 from quarantine.record.words.facts import Initiator, NewCertificate, SlotChanges
 from quarantine.record.words.states import Event, State

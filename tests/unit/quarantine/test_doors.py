@@ -13,7 +13,7 @@ from quarantine import doors
 from quarantine.doors import Doors
 from quarantine.service.container import Assembly
 from quarantine.service.issue.dispatch import Dispatcher
-from quarantine.service.lateness import Lateness
+from quarantine.service.watch.lateness import Lateness
 
 TOP = Path(doors.__file__).parent
 ROOMS = ("service", "rules", "cloud", "evidence", "record")

@@ -16,7 +16,7 @@ from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.states import State
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
-from quarantine.service.stray_offers import hold_unburnt
+from quarantine.service.sweep.stray_offers import hold_unburnt
 from tests.lab.record import migrated_file
 
 RC = "CUSTOM_NVME"

@@ -15,7 +15,8 @@ from eraser.protocol.identity import Slot
 from quarantine import cli
 from quarantine.cloud.compute import Compute, Flavor
 from quarantine.errors import BadInputError, ConflictError, UnavailableError
-from quarantine.operations.flavors import (
+from quarantine.operations.plane import Plane
+from quarantine.operations.setup.flavors import (
     ALIAS_SPEC,
     NUMA_SPEC,
     SIZES,
@@ -29,7 +30,6 @@ from quarantine.operations.flavors import (
     nova_conf,
     sizes,
 )
-from quarantine.operations.plane import Plane
 from quarantine.record.store import Store
 from quarantine.upgrade import options
 from quarantine.upgrade.catalogue import judge

@@ -17,7 +17,7 @@ from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.states import Event, State
 from quarantine.rules import holds
-from quarantine.rules.check import Ruling
+from quarantine.rules.reports.check import Ruling
 from tests.lab import releases
 from tests.unit.quarantine.test_cli import Cli, conf, run
 from tests.unit.quarantine.test_inbox import Plane, over

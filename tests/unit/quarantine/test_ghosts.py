@@ -13,8 +13,8 @@ from eraser.protocol.identity import Slot
 from quarantine.cloud.compute import Compute
 from quarantine.cloud.novafacts import ComputeService, Migration, Server
 from quarantine.errors import UnavailableError
-from quarantine.service.deleted_servers import DeletedServers
-from quarantine.service.orphan_guests import (
+from quarantine.service.sweep.deleted_servers import DeletedServers
+from quarantine.service.sweep.orphan_guests import (
     AWAY_SECONDS,
     KEEP_SECONDS,
     HostFacts,

@@ -25,7 +25,7 @@ from eraser.protocol.condition import (
 )
 from eraser.protocol.policy import Label
 from eraser.protocol.report import ActRecord, Outcome, Verdict, VisitRecord
-from quarantine.operations import holds as operation
+from quarantine.operations.overview import holds as operation
 from quarantine.operations.plane import Plane
 from quarantine.record.database import migrate, models
 from quarantine.record.database.engine import make_engine
@@ -34,7 +34,7 @@ from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.reasons import CODE_LENGTH, HoldCode
 from quarantine.record.words.states import Event, State
 from quarantine.rules import holds
-from quarantine.rules.check import ReasonedRuling, Ruling, check
+from quarantine.rules.reports.check import ReasonedRuling, Ruling, check
 from tests.unit.quarantine.testimony import (
     CRYPTO,
     FACTS,

@@ -58,7 +58,7 @@ from quarantine.record.database import models
 from quarantine.record.store import Store
 from quarantine.record.words.facts import HostRecord, Initiator, SlotChanges, SlotRecord
 from quarantine.record.words.states import Event, State
-from quarantine.rules.check import Ruling
+from quarantine.rules.reports.check import Ruling
 from quarantine.service.executor import Executor
 from quarantine.service.inbound.messages import Inbox
 from quarantine.service.issue import drive_inventory

@@ -13,8 +13,8 @@ from quarantine.evidence import certificate, testimony
 from quarantine.evidence.sections import MediumSource
 from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.states import Event, State
-from quarantine.rules.check import Ruling
-from quarantine.rules.lastuse import DrivePast, LastUse, Moment, last_use
+from quarantine.rules.reports.check import Ruling
+from quarantine.rules.reports.lastuse import DrivePast, LastUse, Moment, last_use
 from tests.unit.quarantine.test_inbox import INCARNATION, Plane, plane
 from tests.unit.quarantine.testimony import IDENTITY, PROFILE, REPORT, SLOT
 

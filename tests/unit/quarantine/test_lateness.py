@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quarantine.service.lateness import Lateness
+from quarantine.service.watch.lateness import Lateness
 from tests.unit.quarantine.smallcloud import Clock
 
 

@@ -354,7 +354,7 @@ class TestCommand:
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr("quarantine.operations.ledger.MAX_FILE_BYTES", 100_000)
+        monkeypatch.setattr("quarantine.operations.papers.ledger.MAX_FILE_BYTES", 100_000)
         whole = tmp_path / "all.jsonl"
         lines = [certificate.said_line(one.token) for one in chain(2)]
         whole.write_bytes(lines[0] + b"x" * 250_000 + b"\n" + lines[1])

@@ -19,8 +19,8 @@ from quarantine.record.words.states import Event
 from quarantine.rules import alarms
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.holds import because
-from quarantine.service.leftovers import REMEMBERED, SETTLE_SECONDS, Leftovers
 from quarantine.service.reconciler import Reconciler
+from quarantine.service.sweep.leftovers import REMEMBERED, SETTLE_SECONDS, Leftovers
 from tests.unit.quarantine.smallcloud import (
     Clock,
     Cloud,
@@ -141,7 +141,7 @@ def test_what_was_over_before_its_call_was_written_is_over(
 def test_very_many_are_all_ended(
     store: Store, clock: Clock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quarantine.service.leftovers._PAGE", 3)
+    monkeypatch.setattr("quarantine.service.sweep.leftovers._PAGE", 3)
     for number in range(8):
         call(store, AlarmCode.HOST_SILENT, f"host cmp{number}", clock() - timedelta(days=1))
     leftovers = Leftovers(store, AFTER, clock, clock.monotonic)

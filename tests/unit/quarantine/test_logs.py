@@ -22,7 +22,7 @@ import pytest
 from quarantine import cli, logs, users
 from quarantine.cli.app import ACTS, COMMANDS
 from quarantine.errors import BadInputError
-from quarantine.operations import health
+from quarantine.operations.overview import health
 from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, SLOTS, Site
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

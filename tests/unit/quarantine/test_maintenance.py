@@ -18,8 +18,10 @@ from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cloud.facts import View
 from quarantine.doors import MACHINE
 from quarantine.errors import BadInputError, ConflictError, StaleError, UnknownError
-from quarantine.operations import capacity, hosts, keys, maintenance, slots
+from quarantine.operations import hosts, maintenance, slots
 from quarantine.operations.maintenance import Initiator, Subject
+from quarantine.operations.overview import capacity
+from quarantine.operations.papers import keys
 from quarantine.operations.plane import Plane
 from quarantine.record.database import engine as door
 from quarantine.record.store import Store
@@ -32,7 +34,7 @@ from quarantine.rules.alarmbook import ALARMS, Severity
 from quarantine.rules.alarms import may_be_overdue
 from quarantine.rules.decide import decide
 from quarantine.rules.maintenance import Maintenances, words
-from quarantine.service.host_liveness import HostLiveness
+from quarantine.service.watch.host_liveness import HostLiveness
 from tests.lab.record import migrated_file
 from tests.unit.quarantine import test_decide as a
 from tests.unit.quarantine.store_suite import enrol, erasing

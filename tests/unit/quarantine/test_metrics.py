@@ -39,7 +39,7 @@ from quarantine.record.words.facts import Initiator, Subject
 from quarantine.record.words.reasons import AlarmCode, HoldCode
 from quarantine.rules import alarmbook, holds
 from quarantine.rules.alarmbook import SlotInState, alarm
-from quarantine.service.lateness import Lateness
+from quarantine.service.watch.lateness import Lateness
 from tests.lab.record import migrated_file
 from tests.unit.quarantine.totals_suite import Site
 

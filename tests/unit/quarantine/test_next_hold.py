@@ -11,15 +11,16 @@ from pathlib import Path
 import pytest
 
 from quarantine.errors import IllegalTransitionError, StaleError
-from quarantine.operations import decisions, keys, slots
+from quarantine.operations import decisions, slots
 from quarantine.operations.decisions import Decision
+from quarantine.operations.papers import keys
 from quarantine.operations.plane import Plane
 from quarantine.operations.slots import Initiator
 from quarantine.record.words.facts import NextHold, SlotChanges, SlotRecord
 from quarantine.record.words.states import Event, State
 from quarantine.rules.action import ActionKind
 from quarantine.rules.decide import decide
-from quarantine.rules.unsold import SaleFacts, why
+from quarantine.rules.sale.unsold import SaleFacts, why
 from tests.unit.quarantine import test_decide as a
 from tests.unit.quarantine.smallcloud import Clock, Cloud, enrolled, open_store, slot_at
 from tests.unit.quarantine.test_burn_grace import Site

@@ -20,8 +20,11 @@ from eraser.protocol.transport.signing import PrivateKey
 from quarantine import operations
 from quarantine.doors import utc_now
 from quarantine.errors import BadInputError, IllegalTransitionError
-from quarantine.operations import capacity, decisions, hosts, keys, ledger, schema, slots
+from quarantine.operations import decisions, hosts, slots
+from quarantine.operations.overview import capacity
+from quarantine.operations.papers import keys, ledger
 from quarantine.operations.plane import Plane
+from quarantine.operations.setup import schema
 from quarantine.record.store import Store
 from quarantine.record.words.states import State
 from tests.unit.quarantine.totals_suite import Site

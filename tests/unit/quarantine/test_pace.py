@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quarantine.record.words.states import State
-from quarantine.rules.pace import ENOUGH, SAMPLES, Pace, due, late_after, pace, stuck_after
+from quarantine.rules.sale.pace import ENOUGH, SAMPLES, Pace, due, late_after, pace, stuck_after
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 KNOWN = Pace(cases=9, erase=600, verify=120, late_erase=1200, late_verify=420)

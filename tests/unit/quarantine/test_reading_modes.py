@@ -13,7 +13,7 @@ from eraser.protocol.report import EraseReport
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import Link
 from quarantine.evidence.sections import Certificate
-from quarantine.rules.check import Ruling
+from quarantine.rules.reports.check import Ruling
 from tests.unit.quarantine.test_certificate import ISSUER, evidence_of
 from tests.unit.quarantine.test_check import ruled
 from tests.unit.quarantine.testimony import COUNTS, ORDER, REPORT, SAMPLED, VERIFICATION

@@ -18,7 +18,7 @@ from quarantine.evidence import certificate, consistency
 from quarantine.evidence.certificate import Link
 from quarantine.evidence.sheet import page
 from quarantine.evidence.wording import NOT_ATTESTED
-from quarantine.rules.check import Ruling, check
+from quarantine.rules.reports.check import Ruling, check
 from tests.lab.nvme.composed.audit import bench
 from tests.lab.nvme.composed.description import Abilities, Description
 from tests.lab.nvme.composed.host import Host

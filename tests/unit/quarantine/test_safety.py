@@ -28,8 +28,8 @@ from quarantine.record.words.facts import SlotChanges, SlotRecord
 from quarantine.record.words.states import Custody, Event, State
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.container import Assembly
-from quarantine.service.lateness import Lateness
 from quarantine.service.safety import PASS, Safety
+from quarantine.service.watch.lateness import Lateness
 from tests.unit.quarantine.smallcloud import (
     LIFE,
     RC,

@@ -16,7 +16,7 @@ from eraser.protocol.transport.signing import PrivateKey
 from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.states import Event, State
-from quarantine.service.host_liveness import HostLiveness, words
+from quarantine.service.watch.host_liveness import HostLiveness, words
 from tests.lab.record import migrated_file
 from tests.unit.quarantine.store_suite import certified, enrol, erasing
 from tests.unit.quarantine.testimony import IDENTITY, NOW, RECORD

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quarantine.service.silence import DAY, Silence
+from quarantine.service.watch.silence import DAY, Silence
 
 AFTER = 420.0
 HELLO = 60.0

@@ -9,7 +9,7 @@ import pytest
 from eraser.protocol import codec
 from eraser.protocol.report import EraseReport
 from quarantine.evidence.certificate import Link
-from quarantine.rules.check import Ruling
+from quarantine.rules.reports.check import Ruling
 from tests.unit.quarantine.test_certificate import issue
 from tests.unit.quarantine.test_check import ruled
 from tests.unit.quarantine.testimony import (

@@ -16,8 +16,8 @@ from quarantine.errors import BadInputError
 from quarantine.operations import slots
 from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.states import Custody, State
-from quarantine.rules import ticket as ticket_rules
-from quarantine.rules.receipts import ReceiptRuling, judge
+from quarantine.rules.reports import ticket as ticket_rules
+from quarantine.rules.reports.receipts import ReceiptRuling, judge
 from quarantine.service.issue import tickets
 from tests.unit.quarantine.testimony import (
     BLOCK,

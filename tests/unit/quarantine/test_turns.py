@@ -12,8 +12,8 @@ from quarantine.errors import ConflictError, UnavailableError
 from quarantine.record.store import Store
 from quarantine.record.words.states import State
 from quarantine.rules.action import ServiceLimits
-from quarantine.service.lateness import Lateness
 from quarantine.service.reconciler import Reconciler
+from quarantine.service.watch.lateness import Lateness
 from tests.unit.quarantine.smallcloud import (
     Clock,
     Cloud,

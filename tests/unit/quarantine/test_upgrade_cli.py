@@ -9,8 +9,8 @@ import pytest
 
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine import cli
-from quarantine.operations import upgrades
 from quarantine.operations.plane import Plane
+from quarantine.operations.setup import upgrades
 from quarantine.upgrade.catalogue import CHECKS
 from quarantine.upgrade.facts import Facts
 from tests.unit.quarantine.api.client import Site

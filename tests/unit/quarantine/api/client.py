@@ -18,7 +18,7 @@ from eraser.protocol.identity import ControllerIdentity, Slot
 from quarantine.api import application, schemas
 from quarantine.api.operation import Operation
 from quarantine.api.routes import OPERATIONS
-from quarantine.operations import keys
+from quarantine.operations.papers import keys
 from quarantine.operations.plane import Plane, ServingPlane
 from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotChanges

@@ -21,8 +21,9 @@ from quarantine.api import auth
 from quarantine.api.application import Envelope
 from quarantine.api.resources.slots import UNACTED
 from quarantine.errors import BadInputError, UnavailableError
-from quarantine.operations import health, servers
 from quarantine.operations import slots as operations
+from quarantine.operations.overview import health
+from quarantine.operations.papers import servers
 from quarantine.operations.plane import ServingPlane
 from quarantine.record import pages
 from quarantine.record.database import engine as door

@@ -23,7 +23,7 @@ from benchmarks.metrics import __main__ as fleet
 from quarantine.api import application
 from quarantine.api.operation import Operation
 from quarantine.api.routes import OPERATIONS
-from quarantine.operations import capacity
+from quarantine.operations.overview import capacity
 from quarantine.operations.plane import Plane, ServingPlane
 from tests.unit.quarantine.api.client import Client
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from quarantine.api.routes import OPERATIONS
 from quarantine.errors import BadInputError
-from quarantine.operations import health
+from quarantine.operations.overview import health
 from quarantine.record.database import engine as door
 from quarantine.record.database import models
 from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, Client, Site, code

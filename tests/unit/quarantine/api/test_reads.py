@@ -26,9 +26,9 @@ from eraser.protocol.transport.signing import PrivateKey
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
 from quarantine.evidence.sections import HistoryLine
-from quarantine.operations import certificates, ledger
-from quarantine.operations.keys import TrustedKeys
-from quarantine.operations.ledger import LedgerQuestion
+from quarantine.operations.papers import certificates, ledger
+from quarantine.operations.papers.keys import TrustedKeys
+from quarantine.operations.papers.ledger import LedgerQuestion
 from quarantine.operations.plane import Plane
 from quarantine.record import pages
 from quarantine.record.alarms import AlarmCall

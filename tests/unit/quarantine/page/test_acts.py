@@ -104,7 +104,7 @@ def test_of_two_at_the_same_time_one_decides(site: Site, admin: Visitor) -> None
 def test_what_changes_between_look_and_write_is_told_too(
     site: Site, admin: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from quarantine.page import acts
+    from quarantine.page.views import acts
 
     def late(*_words: object, **_named: object) -> None:
         raise StaleError("it moved")

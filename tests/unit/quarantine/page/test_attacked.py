@@ -11,13 +11,13 @@ import pytest
 
 from quarantine.api.routes import RULES
 from quarantine.errors import UnavailableError, UnfinishedError, UnreadOutcomeError
-from quarantine.operations import fleet, health
-from quarantine.operations.health import ServiceHealth
+from quarantine.operations.overview import fleet, health
+from quarantine.operations.overview.health import ServiceHealth
 from quarantine.operations.plane import Plane, ServingPlane
-from quarantine.page import acts
 from quarantine.page.routes import VIEWS
 from quarantine.page.snapshot import Snapshots
 from quarantine.page.view import PageView
+from quarantine.page.views import acts
 from tests.unit.quarantine.api.client import ADMIN, NAMES, Site
 from tests.unit.quarantine.api.test_attacked import damage
 from tests.unit.quarantine.api.test_reads import issue

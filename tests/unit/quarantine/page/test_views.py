@@ -18,7 +18,7 @@ from quarantine.operations.maintenance import Subject
 from quarantine.operations.plane import Plane
 from quarantine.operations.slots import Initiator
 from quarantine.page.routes import VIEWS
-from quarantine.page.triage import HOSTS
+from quarantine.page.views.triage import HOSTS
 from quarantine.record.database import engine as door
 from quarantine.record.database import models
 from quarantine.record.words.facts import SlotChanges

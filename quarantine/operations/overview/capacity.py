@@ -14,13 +14,14 @@ from quarantine.operations.plane import Plane
 from quarantine.record.store import Store
 from quarantine.record.totals import ComingSlot, StockTotal
 from quarantine.record.words.states import WORKING, State
-from quarantine.rules import capacity, holds, maintenance, pace, unsold
-from quarantine.rules.capacity import Capacity as Capacity
-from quarantine.rules.capacity import HostStock
-from quarantine.rules.capacity import minutes as minutes
+from quarantine.rules import holds, maintenance
 from quarantine.rules.maintenance import Maintenances
-from quarantine.rules.pace import Pace
-from quarantine.rules.unsold import SaleFacts
+from quarantine.rules.sale import capacity, pace, unsold
+from quarantine.rules.sale.capacity import Capacity as Capacity
+from quarantine.rules.sale.capacity import HostStock
+from quarantine.rules.sale.capacity import minutes as minutes
+from quarantine.rules.sale.pace import Pace
+from quarantine.rules.sale.unsold import SaleFacts
 from quarantine.service.parts import Parts
 
 MODELS: Final = 200

@@ -10,8 +10,9 @@ from typing import Final
 from quarantine.api import schemas
 from quarantine.api.faults import Fault
 from quarantine.errors import BadInputError, UnknownError
-from quarantine.operations import certificates, slots
-from quarantine.operations.keys import TrustedKeys
+from quarantine.operations import slots
+from quarantine.operations.papers import certificates
+from quarantine.operations.papers.keys import TrustedKeys
 from quarantine.page.policy import POLICY
 from quarantine.page.view import PageView, Shown, Visit
 

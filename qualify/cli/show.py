@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from qualify import reading, table, words
-from qualify.cli_output import add_format
+from qualify.cli.output import add_format
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

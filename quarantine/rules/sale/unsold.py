@@ -7,8 +7,8 @@ from datetime import datetime
 
 from quarantine.record.words.states import FREE_TO_SCHEDULE, WORKING, State
 from quarantine.rules import holds
-from quarantine.rules.capacity import minutes
-from quarantine.rules.pace import Pace, due, late_after
+from quarantine.rules.sale.capacity import minutes
+from quarantine.rules.sale.pace import Pace, due, late_after
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class SaleFacts:
     next_hold: str = ""
     """Why it is to be held at its next release; empty where it is not."""
     silent: float | None = 0.0
-    """As :class:`quarantine.rules.capacity.HostStock` has it."""
+    """As :class:`quarantine.rules.sale.capacity.HostStock` has it."""
     unguarded: str = ""
     """What its host lacks of the defences that are required."""
     pace: Pace | None = None

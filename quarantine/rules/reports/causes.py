@@ -1,7 +1,7 @@
 """Which code a hold by a host's report gets: the gravest that its members show. Pure.
 
-Only a name for what :mod:`quarantine.rules.check` decided: nothing here lets a drive out. Sentences
-of a report are its host's: they are printed and never looked into.
+Only a name for what :mod:`quarantine.rules.reports.check` decided: nothing here lets a drive out.
+Sentences of a report are its host's: they are printed and never looked into.
 """
 
 from __future__ import annotations

@@ -7,8 +7,10 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from quarantine.api.resources.slots import FILTERS, SORTS, marker_of, marks, read_marker
-from quarantine.operations import certificates, fleet, slots
-from quarantine.operations.fleet import SlotOutlook
+from quarantine.operations import slots
+from quarantine.operations.overview import fleet
+from quarantine.operations.overview.fleet import SlotOutlook
+from quarantine.operations.papers import certificates
 from quarantine.operations.slots import HistoryRow, SlotLine, SlotQuery, SlotView, State
 from quarantine.page import choices, forms, texts
 from quarantine.page.render import Live, Piece, piece

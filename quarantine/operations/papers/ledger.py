@@ -17,8 +17,8 @@ from quarantine.evidence.chain import head, ledger, stamps
 from quarantine.evidence.chain.head import Head
 from quarantine.evidence.chain.ledger import ChainFinding, Document
 from quarantine.inputfile import MAX_FILE_BYTES, read_file, read_found
-from quarantine.operations.certificates import line_of
-from quarantine.operations.keys import TrustedKeys
+from quarantine.operations.papers.certificates import line_of
+from quarantine.operations.papers.keys import TrustedKeys
 from quarantine.operations.plane import Plane
 from quarantine.record.pages import CertificateText
 from quarantine.service.issue.heads import stamp_of

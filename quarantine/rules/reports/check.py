@@ -22,7 +22,8 @@ from quarantine.evidence.sections import Issuer
 from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.reasons import HoldCode, HoldReason
 from quarantine.record.words.states import WORKING
-from quarantine.rules import causes, holds
+from quarantine.rules import holds
+from quarantine.rules.reports import causes
 
 MAX_CERTIFICATE_BYTES = codec.MAX_DOCUMENT_BYTES // 2
 """As far as a host fills it; readers take twice as much, for the slot's history comes on top."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from quarantine.operations import fleet, health
-from quarantine.operations.fleet import Fleet, SlotOutlook
+from quarantine.operations.overview import fleet, health
+from quarantine.operations.overview.fleet import Fleet, SlotOutlook
 from quarantine.operations.slots import SlotOrder, SlotQuery, State
 from quarantine.page.render import Live, Piece, piece
-from quarantine.page.slots import where
 from quarantine.page.view import PageView, Shown, Visit
+from quarantine.page.views.slots import where
 
 KINDS: Final = 8
 """Codes of holds that are spelt out."""

@@ -8,8 +8,9 @@ from urllib.parse import quote
 from eraser.protocol.identity import Slot
 from quarantine.api import schemas
 from quarantine.api.resources.alarms import marker_of, read_marker
-from quarantine.operations import alarms, slots
-from quarantine.operations.alarms import KINDS, SEVERITIES, AlarmLine
+from quarantine.operations import slots
+from quarantine.operations.overview import alarms
+from quarantine.operations.overview.alarms import KINDS, SEVERITIES, AlarmLine
 from quarantine.page.view import PageView, Shown, Visit
 
 PAGE: Final = 100

@@ -15,7 +15,7 @@ from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.reasons import HoldCode, HoldReason
 from quarantine.record.words.states import Custody, State
 from quarantine.rules import holds
-from quarantine.rules import ticket as stored
+from quarantine.rules.reports import ticket as stored
 
 _CODES: Final = {True: HoldCode.TICKET_CONTRADICTS, False: HoldCode.TICKET_REFUSED}
 """Why a receipt holds, by whether it calls its ticket valid."""

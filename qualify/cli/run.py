@@ -12,7 +12,7 @@ from typing import Final
 
 from qualify import bench, table, target, words
 from qualify.bench import Request
-from qualify.cli_output import Interrupted, add_format
+from qualify.cli.output import Interrupted, add_format
 from qualify.errors import BadInputError
 from qualify.journal import Journal
 from qualify.presets import PRESETS, SOURCE_LOAD, Preset

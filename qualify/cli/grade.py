@@ -8,7 +8,7 @@ import math
 from dataclasses import asdict
 
 from qualify import words
-from qualify.cli_output import EXIT_NO_LEVEL, add_format
+from qualify.cli.output import EXIT_NO_LEVEL, add_format
 from qualify.levels import LEVELS, TOLERANCE, grade
 
 

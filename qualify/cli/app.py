@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 from qualify import VERSION
-from qualify.cli_output import EXIT_CODES, Interrupted, interruptible
+from qualify.cli.output import EXIT_CODES, Interrupted, interruptible
 from qualify.errors import BadInputError, BenchError
 
 VERBS: dict[str, tuple[str, str]] = {
-    "run": ("qualify.cli_run", "measure a device, a file or a directory"),
-    "show": ("qualify.cli_show", "print a result, or write its report"),
-    "compare": ("qualify.cli_compare", "hold a result against an older one"),
-    "grade": ("qualify.cli_grade", "name the performance level of given figures"),
+    "run": ("qualify.cli.run", "measure a device, a file or a directory"),
+    "show": ("qualify.cli.show", "print a result, or write its report"),
+    "compare": ("qualify.cli.compare", "hold a result against an older one"),
+    "grade": ("qualify.cli.grade", "name the performance level of given figures"),
 }
 """Verb to module and one line of help. A module has ``add_arguments(parser)`` and
 ``run(arguments) -> int``."""

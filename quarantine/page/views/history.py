@@ -6,8 +6,9 @@ from typing import Final
 from urllib.parse import quote
 
 from quarantine.api.resources.history import FILTERS
-from quarantine.operations import history, slots
-from quarantine.operations.history import Event
+from quarantine.operations import slots
+from quarantine.operations.overview import history
+from quarantine.operations.overview.history import Event
 from quarantine.page.view import PageView, Shown, Visit
 
 PAGE: Final = 100

@@ -23,7 +23,7 @@ from quarantine.evidence.sheet import files
 from quarantine.evidence.sheet import page as sheet
 from quarantine.evidence.testimony import TestimonyResult, TestimonyStanding
 from quarantine.inputfile import read_file
-from quarantine.operations.keys import TrustedKeys
+from quarantine.operations.papers.keys import TrustedKeys
 from quarantine.operations.plane import Plane
 from quarantine.record.pages import CertificateLine as CertificateLine
 from quarantine.record.pages import CertificateText

@@ -8,9 +8,10 @@ from urllib.parse import quote
 
 from quarantine.api import schemas
 from quarantine.errors import BadInputError, UnknownError
-from quarantine.operations import certificates, drives
+from quarantine.operations import drives
 from quarantine.operations.drives import DriveLine, DriveQuery, DriveView
-from quarantine.operations.keys import TrustedKeys
+from quarantine.operations.papers import certificates
+from quarantine.operations.papers.keys import TrustedKeys
 from quarantine.page.view import PageView, Shown, Visit
 
 PAGE: Final = 100

@@ -12,19 +12,20 @@ from typing import Any, Final
 from eraser.protocol.identity import Slot
 from quarantine.conf.capacity import SoldFlavor
 from quarantine.errors import BadInputError
-from quarantine.operations import capacity
-from quarantine.operations.holds import HeldCount
+from quarantine.operations.overview import capacity
+from quarantine.operations.overview.holds import HeldCount
 from quarantine.operations.plane import Plane
 from quarantine.record.pages import SlotLine, SlotOrder, SlotQuery
 from quarantine.record.store import Store
 from quarantine.record.totals import ComingSlot, StockTotal
 from quarantine.record.words.states import CASE_OPEN, FREE_TO_SCHEDULE, WORKING, State
-from quarantine.rules import capacity as rules
-from quarantine.rules import holds, pace, unsold
-from quarantine.rules.capacity import Capacity, HostStock
+from quarantine.rules import holds
 from quarantine.rules.maintenance import Maintenances
-from quarantine.rules.pace import Pace
-from quarantine.rules.unsold import SaleFacts
+from quarantine.rules.sale import capacity as rules
+from quarantine.rules.sale import pace, unsold
+from quarantine.rules.sale.capacity import Capacity, HostStock
+from quarantine.rules.sale.pace import Pace
+from quarantine.rules.sale.unsold import SaleFacts
 from quarantine.service.parts import Parts
 
 LATE: Final = 50
@@ -64,7 +65,7 @@ class HostRow:
     drives: int
     held: int
     silent: float | None
-    """As :class:`quarantine.rules.capacity.HostStock` has it."""
+    """As :class:`quarantine.rules.sale.capacity.HostStock` has it."""
     lacks_person: bool
     """Something of it comes back only when a person does something."""
     flavors: tuple[Capacity, ...]

@@ -18,8 +18,8 @@ from quarantine.operations import decisions, slots
 from quarantine.operations.decisions import Decision, SlotDecision
 from quarantine.page import wishes
 from quarantine.page.choices import CHOICES, HOLD_LATER, TAKE_BACK
-from quarantine.page.slots import confirmation, slot_page
 from quarantine.page.view import Shown, Visit
+from quarantine.page.views.slots import confirmation, slot_page
 
 LOG = logging.getLogger(__name__)
 

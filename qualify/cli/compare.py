@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from qualify import reading, table, words
-from qualify.cli_output import EXIT_SLOWER, add_format
+from qualify.cli.output import EXIT_SLOWER, add_format
 from qualify.compare import compare
 from qualify.errors import BadInputError
 

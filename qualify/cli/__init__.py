@@ -1,0 +1,1 @@
+"""What people type: a module for each command."""

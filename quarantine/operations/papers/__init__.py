@@ -1,0 +1,1 @@
+"""Certificates, the chain that they form, and the keys that sign them."""

@@ -1,0 +1,1 @@
+"""What is decided on what a host says: reports, receipts, tickets."""

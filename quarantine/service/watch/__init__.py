@@ -1,0 +1,1 @@
+"""Who and what is late: hosts, and what the service itself has to do."""

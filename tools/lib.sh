@@ -38,20 +38,23 @@ install_packages() {
     [ -z "$made" ] || rm -f "$policy"
 }
 
-# A virtual environment with all that the code and its tests need, keyed by the list of it.
-# Sets $python. The code itself is always taken from the checkout.
+# The virtual environment with all that the code, its lint and its tests need, keyed by the list of
+# it: one for all checkouts. Sets $python. The code itself is always taken from the checkout.
 make_environment() {
     local wanted="$top/tools/requirements-test.txt" key venv
     key=$(cat "$wanted" <(python3 -VV) | sha256sum | cut -c1-16)
     venv="$cache/venv-$key"
+    mkdir -p "$cache/locks"
+    exec 9>"$cache/locks/venv-$key"
+    flock 9 # another checkout may be making it
     if [ ! -e "$venv/.complete" ]; then
         say "Python environment (once)"
         rm -rf "$venv"
-        mkdir -p "$cache"
         python3 -m venv "$venv" >&2
         "$venv/bin/pip" install -q --disable-pip-version-check -r "$wanted" >&2 ||
             die "pip could not install $wanted"
         touch "$venv/.complete"
     fi
+    exec 9>&-
     python="$venv/bin/python"
 }

@@ -166,6 +166,10 @@ class Inbox:
         host, receipt, raw = self._letters.open(
             token, TicketReceipt, RECEIPT_TYPE, "receipt", _slot_host
         )
+        with named(case=receipt.order_id):
+            self._receipted(host, receipt, raw)
+
+    def _receipted(self, host: HostRecord, receipt: TicketReceipt, raw: bytes) -> None:
         for _ in range(TRIES):
             try:
                 self._take_receipt(host, receipt, raw)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -54,6 +56,7 @@ from quarantine.evidence import certificate
 from quarantine.evidence.certificate import CERTIFICATE_TYPE as TYPE
 from quarantine.evidence.chain import ledger
 from quarantine.evidence.sections import Issuer
+from quarantine.logs import OneLine
 from quarantine.record.database import models
 from quarantine.record.store import Store
 from quarantine.record.words.facts import HostRecord, Initiator, SlotChanges, SlotRecord
@@ -1491,3 +1494,25 @@ def test_the_same_hello_with_anothers_signature_is_refused(plane: Plane) -> None
     with pytest.raises(RefusedError):
         told(replace(plane, host=plane.other_host), 2, all_well(plane))
     assert heard(plane).sequence == 1
+
+
+def test_what_is_logged_of_a_message_has_the_id_of_its_case(plane: Plane) -> None:
+    said = io.StringIO()
+    handler = logging.StreamHandler(said)
+    handler.setFormatter(OneLine("%(message)s"))
+    ticket = certified(plane)
+    token = plane.report()
+    void = plane.signed(receipt_of(ticket, TicketState.VOID, "vanished"), RECEIPT_TYPE)
+    logger = logging.getLogger("quarantine")
+    logger.addHandler(handler)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    try:
+        plane.inbox.report(token)
+        plane.inbox.receipt(void)
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    lines = said.getvalue().splitlines()
+    assert len(lines) >= 2
+    assert [line for line in lines if not line.startswith(f"[{ticket.order_id}] ")] == []

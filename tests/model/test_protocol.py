@@ -51,6 +51,9 @@ LONG = (
 )
 """Up to some hundred thousand states each: for ``tools/test -e model``."""
 
+_LONG_MARKS = (pytest.mark.campaign, pytest.mark.timeout(3600))
+"""The longest takes five minutes on an idle core, and was ended as hung on a busy one."""
+
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
@@ -62,7 +65,7 @@ def _quiet() -> Iterator[None]:
 
 @pytest.mark.parametrize(
     "config",
-    [*SEARCHES, *(pytest.param(config, marks=pytest.mark.campaign) for config in LONG)],
+    [*SEARCHES, *(pytest.param(config, marks=_LONG_MARKS) for config in LONG)],
     ids=lambda config: config.name,
 )
 def test_no_history_breaks_a_promise(config: AnyConfig) -> None:

@@ -14,11 +14,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
+import itertools
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -129,6 +130,12 @@ def _size(slots: int, top: Path, arguments: argparse.Namespace, unasked: set[str
                 )
                 streams = operation.media_type == documents.LINES
                 yield _row(slots, what, paths, api, arguments, streams=streams, database=database)
+            for what, acts in cloud.ACTS.items():
+                if (arguments.only or "") not in what:
+                    continue
+                clients = names.free[: arguments.clients]
+                things = [itertools.cycle([one(slot) for one in acts]) for slot in clients]
+                yield _acts(slots, what, things, api, arguments, database)
         # Its conf, and a database with its schema.
         with PlacementServer(top / "placement"):
             pass
@@ -140,6 +147,28 @@ def _size(slots: int, top: Path, arguments: argparse.Namespace, unasked: set[str
         with placement:
             paths = tuple(f"/resource_providers?in_tree={root}" for root in roots)
             yield _row(slots, PLACEMENT, paths, placement, arguments)
+
+
+def _acts(
+    slots: int,
+    what: str,
+    things: Sequence[Iterator[load.Act]],
+    server: Gunicorn,
+    arguments: argparse.Namespace,
+    database: Postgresql | None,
+) -> Row:
+    """Their CPU seconds have those of the look before each of them."""
+
+    def asked(requests: int) -> load.Asked:
+        return load.act(
+            server.port,
+            things,
+            requests=requests,
+            seconds=arguments.seconds,
+            headers={"X-Auth-Token": "admin"},
+        )
+
+    return _measured(slots, what, len(things), asked, arguments.requests, server, database)
 
 
 def _paths(operation: Operation, names: cloud.Names) -> tuple[str, ...]:
@@ -168,21 +197,35 @@ def _row(
     clients = arguments.streams if streams else arguments.clients
     requests = min(arguments.requests, 5 * clients) if streams else arguments.requests
     headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+
+    def asked(requests: int) -> load.Asked:
+        return load.ask(
+            server.port,
+            paths,
+            clients=clients,
+            requests=requests,
+            seconds=arguments.seconds,
+            headers=headers,
+        )
+
+    return _measured(slots, what, clients, asked, requests, server, database)
+
+
+def _measured(
+    slots: int,
+    what: str,
+    clients: int,
+    ask: Callable[[int], load.Asked],
+    requests: int,
+    server: Gunicorn,
+    database: Postgresql | None,
+) -> Row:
     # The first ones load libraries and open connections.
-    warm = load.ask(
-        server.port, paths, clients=clients, requests=clients, seconds=60, headers=headers
-    )
+    warm = ask(clients)
     served.forget_peak(server.pid)
     engine = database.pid if database is not None else 0
     before, stored = served.cpu(server.pid), served.cpu(engine) if engine else 0.0
-    asked = load.ask(
-        server.port,
-        paths,
-        clients=clients,
-        requests=requests,
-        seconds=arguments.seconds,
-        headers=headers,
-    )
+    asked = ask(requests)
     count = len(asked.times)
     return Row(
         slots=slots,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from benchmarks.api.load import Act
 from benchmarks.metrics import __main__ as large
 from eraser.protocol import codec
 from eraser.protocol.order import ORDER_TYPE
@@ -28,6 +29,8 @@ from quarantine.record.database.engine import make_engine, writing
 from quarantine.record.words.campaign_facts import CampaignState, CampaignStep
 from tests.lab.record import migrated_file
 from tests.unit.quarantine.testimony import IDENTITY, ORDER, POLICY, PROFILE, REPORT
+
+MakesAct = Callable[[str], Act]
 
 ISSUER = Issuer("Example Cloud", "A. Operator", "Head of storage", "Roubaix", "ops@example.org")
 
@@ -54,6 +57,27 @@ _BY: Final = {
 }
 
 
+_SOON: Final = (datetime.now(UTC) + timedelta(days=7)).isoformat()
+_WHY: Final = {"reason": "its firmware is looked at"}
+
+
+def _of_slot(word: str, method: str = "POST", looked_at: str = "", **body: str) -> MakesAct:
+    """An act on a slot, decided about the slot, or about what of it is ``looked_at``."""
+    return lambda slot: Act(
+        method, f"/v1/slots/{slot}/{word}", f"/v1/slots/{slot}{looked_at}", {**_WHY, **body}
+    )
+
+
+ACTS: Final[dict[str, tuple[MakesAct, ...]]] = {
+    "POST /v1/slots/{slot}/hold, release": (_of_slot("hold"), _of_slot("release")),
+    "PUT /v1/slots/{slot}/maintenance, POST .../end": (
+        _of_slot("maintenance", "PUT", "/maintenance", until=_SOON),
+        _of_slot("maintenance/end", looked_at="/maintenance"),
+    ),
+}
+"""What people do, by the name of its row, in the order in which it can be done over and over."""
+
+
 @dataclass(frozen=True)
 class Names:
     """What can be asked for by name."""
@@ -63,6 +87,8 @@ class Names:
     digests: tuple[str, ...]
     hosts: tuple[str, ...]
     servers: tuple[str, ...]
+    free: tuple[str, ...]
+    """Slots on offer."""
 
     def of(self, path: str) -> tuple[str, ...]:
         """The values of the variable in a path. Raises ``LookupError`` for what is not known."""
@@ -140,12 +166,18 @@ def fill(url: str, plane: Plane, slots: int, running: int, certificates: int) ->
                 db.execute(sa.insert(table), found[start : start + 5000])
     engine.dispose()
     return Names(
-        slots=tuple(f"{row['host']}_{row['address'].upper()}" for row in rows[:NAMED]),
+        slots=tuple(map(_name, rows[:NAMED])),
         drives=tuple(row["identity_digest"] for row in rows[:NAMED]),
         digests=tuple(row["digest"] for row in made),
         hosts=tuple(dict.fromkeys(row["host"] for row in rows[:NAMED])),
         servers=tuple(row["uuid"] for row in servers[:NAMED]),
+        free=tuple([_name(row) for row in rows if row["state"] == "available"][:NAMED]),
     )
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    """Of a slot, as a path has it."""
+    return f"{row['host']}_{row['address'].upper()}"
 
 
 def fill_placement(database: Path, providers: int) -> tuple[str, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import itertools
+import json
 import statistics
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 CHUNK = 1 << 20
@@ -70,6 +72,59 @@ def ask(
             connection.close()
 
     threads = [threading.Thread(target=client) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return asked
+
+
+@dataclass(frozen=True)
+class Act:
+    """What is asked for of one thing, and the path of what it is decided about."""
+
+    method: str
+    path: str
+    looked_at: str
+    body: Mapping[str, object]
+
+
+def act(
+    port: int,
+    things: Sequence[Iterator[Act]],
+    *,
+    requests: int,
+    seconds: float,
+    headers: Mapping[str, str],
+) -> Asked:
+    """A client for each thing does its acts, each by the version that it has just seen: as people
+    do. Only the acts are timed; ends as :func:`ask` does."""
+    asked, lock, turns = Asked(), threading.Lock(), itertools.count()
+    end = time.monotonic() + seconds
+
+    def client(acts: Iterator[Act]) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
+        with contextlib.closing(connection):
+            while next(turns) < requests and time.monotonic() < end:
+                one = next(acts)
+                connection.request("GET", one.looked_at, headers=dict(headers))
+                seen = connection.getresponse()
+                seen.read()
+                tag = seen.headers.get("ETag")
+                named = {"If-Match": tag} if tag else {"If-None-Match": "*"}
+                said = {**headers, **named, "Content-Type": "application/json"}
+                begun = time.monotonic()
+                connection.request(one.method, one.path, json.dumps(one.body), said)
+                answer = connection.getresponse()
+                text = answer.read()
+                took = time.monotonic() - begun
+                with lock:
+                    asked.times.append(took)
+                    asked.longest = max(asked.longest, len(text))
+                    if answer.status not in (200, 201):
+                        asked.problems.append(f"{one.method} {one.path}: {answer.status} {text!r}")
+
+    threads = [threading.Thread(target=client, args=(acts,)) for acts in things]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -22,6 +22,7 @@ from quarantine.errors import (
 from quarantine.record import totals
 from quarantine.record.database import models, rows
 from quarantine.record.database.base import Repository
+from quarantine.record.database.damaged import told
 from quarantine.record.words.facts import (
     NewCertificate,
     SignedTestimony,
@@ -39,9 +40,9 @@ class CertificateRepository(Repository):
     """What the store knows about certificates. They come in through ``transition`` only."""
 
     def certificate(self, key: str | int) -> StoredCertificate | None:
-        """By digest, or by its number in the chain."""
+        """By digest, or by its number in the chain. Raises :class:`UnreadableError`."""
         column = _TABLE.c.number if isinstance(key, int) else _TABLE.c.digest
-        with self._reading() as db:
+        with self._reading() as db, told(f"certificate {key}"):
             row = db.execute(sa.select(_TABLE).where(column == key)).mappings().first()
             return None if row is None else rows.certificate(row)
 

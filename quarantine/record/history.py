@@ -8,10 +8,9 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from eraser.protocol.identity import Slot
-from quarantine.errors import UnreadableError
 from quarantine.record.database import models, rows
 from quarantine.record.database.base import Repository
-from quarantine.record.database.damaged import UNREADABLE, of_the_row, readable
+from quarantine.record.database.damaged import readable, told
 from quarantine.record.database.paging import asked_of_each
 from quarantine.record.words.facts import HistoryRow
 from quarantine.record.words.states import Event
@@ -39,16 +38,8 @@ class HistoryRepository(Repository):
         )
         if generation is not None:
             query = query.where(_HISTORY.c.generation == generation)
-        with self._reading() as db:
-            try:
-                return rows.history_rows(db.execute(query).mappings())
-            except (*UNREADABLE, RecursionError) as error:
-                if not of_the_row(error):
-                    raise
-                raise UnreadableError(
-                    f"history of {slot}: expected lines that can be read, found a damaged one "
-                    f"({error}); restore the record from a backup"
-                ) from error
+        with self._reading() as db, told(f"history of {slot}"):
+            return rows.history_rows(db.execute(query).mappings())
 
     def mentions(self, text: str) -> list[HistoryRow]:
         """Lines of any slot's history whose reason has ``text`` in it, oldest first.

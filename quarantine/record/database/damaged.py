@@ -5,16 +5,18 @@ SQLite keeps whatever was written into a column, an older driver or a hand on th
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
+from quarantine.errors import UnreadableError
 from quarantine.record.database import models
 
 LOG = logging.getLogger(__name__)
@@ -29,6 +31,22 @@ UNREADABLE: Final = (
 def of_the_row(error: Exception) -> bool:
     """Not of a database that is away; SQLite's driver calls text that is no UTF-8 operational."""
     return not isinstance(error, exc.OperationalError) or "decode" in str(error.orig)
+
+
+@contextlib.contextmanager
+def told(what: str) -> Iterator[None]:
+    """What is read meanwhile stands in evidence: a damaged row is an error, which says so of
+    ``what``. Raises :class:`UnreadableError`."""
+    try:
+        yield
+    except (*UNREADABLE, RecursionError) as error:
+        if not of_the_row(error):
+            raise
+        why = str(error).partition("\n")[0]
+        raise UnreadableError(
+            f"{what}: expected what can be read, found a damaged row ({why}); restore the record "
+            "from a backup"
+        ) from error
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.doors import Clock, utc_now
-from quarantine.errors import BadInputError, QuarantineError, UnavailableError
+from quarantine.errors import BadInputError, QuarantineError, UnavailableError, UnreadableError
 from quarantine.evidence.chain import head
 from quarantine.evidence.chain.head import Head
 from quarantine.record.store import Store
@@ -116,8 +116,11 @@ class HeadDirectory:
             kept = head.read(before.read_bytes(), [self.key.public], str(before))
         except BadInputError:
             return ""  # of a former key, or damaged: 'ledger verify --heads' tells
-        if not kept.digest or self.store.certificate(kept.digest) is not None:
-            return ""
+        try:
+            if not kept.digest or self.store.certificate(kept.digest) is not None:
+                return ""
+        except UnreadableError:
+            return ""  # it is there, and damaged: 'ledger verify' tells
         return (
             f"the record is without certificate {kept.position} {kept.digest}, its end on "
             f"{kept.day}: was the database set back? 'nvme-quarantine ledger verify --heads "

@@ -219,5 +219,5 @@ def test_evidence_is_not_made_as_if_a_damaged_line_had_not_been(
 ) -> None:
     """Whose the drive was, and which certificate covers it, is read off these lines."""
     damage(filled, "history", column, value)
-    with filled.store() as store, pytest.raises(UnreadableError, match="damaged one"):
+    with filled.store() as store, pytest.raises(UnreadableError, match="damaged row"):
         store.history(SLOTS[0])

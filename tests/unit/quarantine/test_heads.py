@@ -14,7 +14,12 @@ import pytest
 from jwcrypto import jwk, jws
 
 from eraser.protocol.transport.signing import PrivateKey
-from quarantine.errors import BadInputError, TimeStampError, UnavailableError
+from quarantine.errors import (
+    BadInputError,
+    TimeStampError,
+    UnavailableError,
+    UnreadableError,
+)
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import Link, SignedCertificate
 from quarantine.evidence.chain import head, ledger
@@ -326,3 +331,17 @@ def test_with_the_program(ready: Cli, conf: Path, tmp_path: Path) -> None:
     certified(store, link, key, "server")  # dated 2026-11-20, whatever the day is
     code, out, _err = ready("ledger", "verify", "--heads", file)
     assert (code, "yet 2 says that it was issued at 2026-11-20" in out) == (7, True)
+
+
+def test_a_damaged_row_of_the_last_head_is_no_record_that_was_set_back(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk.record.links += chain(1)
+    assert desk.day(0)
+
+    def damaged(_digest: str) -> None:
+        raise UnreadableError("certificate: expected what can be read, found a damaged row")
+
+    monkeypatch.setattr(desk.record, "certificate", damaged)
+    assert desk.day(1)
+    assert "ALARM" not in caplog.text

@@ -259,7 +259,7 @@ def test_a_damaged_line_holds_up_no_other_report_of_its_host(
     assert len(life.plane.store.certificates()) == before
     record = life.plane.record()
     assert (record.state, record.hold_code) == (State.HELD, HoldCode.RECORD_DAMAGED)
-    assert "found a damaged one" in record.reason
+    assert "found a damaged row" in record.reason
     assert "release it when" in record.reason
 
 
@@ -276,3 +276,15 @@ def test_a_worn_drive_whose_past_is_damaged_is_held_for_both(life: Life) -> None
     assert WORN["reasons"][0] in record.reason
     assert "release it when" in record.reason
     assert len(life.plane.store.certificates()) == before
+
+
+def test_a_drive_whose_last_certificate_is_damaged_is_held(life: Life) -> None:
+    """Whether its firmware was exchanged is asked of that certificate."""
+    life.used_by(ANN)
+    life.released(ANN)
+    with engine.writing(life.plane.store._engine) as db:
+        db.execute(sa.text("UPDATE certificates SET created_at = 'yesterday'"))
+    life.erased()
+    record = life.plane.record()
+    assert (record.state, record.hold_code) == (State.HELD, HoldCode.RECORD_DAMAGED)
+    assert "release it when" in record.reason

@@ -73,7 +73,8 @@ class Silence:
         self._since = {n: here if n in spoke | new else self._since[n] for n in heard}
         day = max(DAY, self._after)
         gone = {name for name, (_, looked) in self._since.items() if self._looked - looked > day}
-        gone |= {name for name, seconds in self._ago.items() if seconds > day}
+        if self._lived > self._after / 2:  # of many that come back, the last do by then
+            gone |= {name for name, seconds in self._ago.items() if seconds > day}
         late = {name for name, (lived, _) in self._since.items() if self._is_late(lived)}
         self._find_together(gone)
         return frozenset(gone | late - self._together.keys())

@@ -284,4 +284,16 @@ def test_the_long_dead_are_so_to_a_service_that_is_often_restarted() -> None:
     assert cloud.run(DAY + 1800, dead=dead) == dead
     for _ in range(3):
         cloud.silence = Silence(AFTER, lambda: cloud.now)
-        assert cloud.run(AFTER / 2, dead=dead) == dead
+        assert cloud.run(0.75 * AFTER, dead=dead) == dead
+
+
+def test_a_service_that_starts_in_the_midst_of_a_return_waits_for_the_last() -> None:
+    """After days in which nobody was heard most have spoken, and the others do within a minute."""
+    cloud = Cloud(12, 5)
+    assert not cloud.run(1800)
+    cloud.now += 2 * DAY
+    late = frozenset({"cmp0", "cmp1", "cmp2"})
+    cloud.run(2 * HELLO, dead=late)
+    cloud.silence = Silence(AFTER, lambda: cloud.now)
+    assert not cloud.run(HELLO, dead=late)
+    assert not cloud.run(1800)

@@ -86,7 +86,7 @@ MEMBERS = {
     "new_case": {
         DECIDE,
         "rules/observation.py",
-        "service/stray_offers.py",
+        "service/sweep/stray_offers.py",
         "service/inbound/messages.py",
         "service/issue/dispatch.py",
     },

@@ -64,7 +64,7 @@ class CertificateRepository(Repository):
             query = query.where(sa.or_(_TABLE.c.server == server, _TABLE.c.owner == server))
         if drive is not None:
             query = query.where(_TABLE.c.drive == drive)
-        with self._reading() as db:
+        with self._reading() as db, told("certificates"):
             return [rows.certificate(row) for row in db.execute(query).mappings()]
 
     def certificates_beginning(self, text: str) -> list[StoredCertificate]:

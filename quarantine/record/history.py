@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from eraser.protocol.identity import Slot
 from quarantine.record.database import models, rows
 from quarantine.record.database.base import Repository
-from quarantine.record.database.damaged import readable, told
+from quarantine.record.database.damaged import readable, told, whole
 from quarantine.record.database.paging import asked_of_each
 from quarantine.record.words.facts import HistoryRow
 from quarantine.record.words.states import Event
@@ -22,6 +22,8 @@ _SLOTS = models.slots
 _HISTORY = models.history
 _COLUMNS: Final = (*_HISTORY.c, _SLOTS.c.host, _SLOTS.c.address)
 _LINES: Final = sa.select(*_COLUMNS).join(_SLOTS, _SLOTS.c.id == _HISTORY.c.slot_id)
+
+_MOST: Final = 2**31 - 1
 
 MENTIONS = 1000
 """Lines of history in one answer."""
@@ -37,9 +39,16 @@ class HistoryRepository(Repository):
             _HISTORY.c.seq
         )
         if generation is not None:
-            query = query.where(_HISTORY.c.generation == generation)
+            # What is no case's number may have been this one's.
+            number = _HISTORY.c.generation.between(0, _MOST)
+            query = query.where(sa.or_(_HISTORY.c.generation == generation, sa.not_(number)))
+        fits = whole(_COLUMNS)
         with self._reading() as db, told(f"history of {slot}"):
-            return rows.history_rows(db.execute(query).mappings())
+            found = db.execute(query).mappings().all()
+            for row in found:
+                if not fits(tuple(row.values())):
+                    raise ValueError(f"line {row['seq']}: a column has what it cannot have")
+            return rows.history_rows(found)
 
     def mentions(self, text: str) -> list[HistoryRow]:
         """Lines of any slot's history whose reason has ``text`` in it, oldest first.

@@ -140,7 +140,10 @@ def history_rows(found: Iterable[Row]) -> list[HistoryRow]:
         if _is_of_another_release(row["event"]):
             LOG.warning("history line %s is of another release: %s", row["seq"], row["event"])
             continue
-        lines.append(history_row(row))
+        line = history_row(row)
+        if line.event is None and line.source is not line.target:
+            raise ValueError(f"line {line.seq}: expected the event of a new state, found none")
+        lines.append(line)
     return lines
 
 

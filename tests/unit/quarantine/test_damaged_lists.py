@@ -211,7 +211,14 @@ def test_a_line_of_history_that_cannot_be_read_is_left_out(
         ("detail", """'{"a": 1e999}'"""),
         ("detail", """'{"a": NaN}'"""),
         ("event", "'Claim seen'"),
+        ("event", "NULL"),
         ("target", "'in_us'"),
+        ("generation", "'x'"),
+        ("generation", "1.5"),
+        ("revision", "'x'"),
+        ("reason", "x'6162'"),
+        ("hold_code", "x'6162'"),
+        ("by_user", "x'61'"),
     ],
 )
 def test_evidence_is_not_made_as_if_a_damaged_line_had_not_been(
@@ -221,3 +228,9 @@ def test_evidence_is_not_made_as_if_a_damaged_line_had_not_been(
     damage(filled, "history", column, value)
     with filled.store() as store, pytest.raises(UnreadableError, match="damaged row"):
         store.history(SLOTS[0])
+
+
+def test_a_line_of_no_case_may_have_been_of_any(filled: Site) -> None:
+    damage(filled, "history", "generation", "'x'")
+    with filled.store() as store, pytest.raises(UnreadableError, match="damaged row"):
+        store.history(SLOTS[0], 0)

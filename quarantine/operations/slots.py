@@ -43,6 +43,8 @@ DECIDED_ON: Final = (
 """What a slot's version is of."""
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_LINES: Final = 1000
+"""Lines of history that are read at once."""
 
 
 @dataclass(frozen=True)
@@ -145,9 +147,16 @@ def name(slot: Slot) -> str:
 
 
 def history(plane: Plane, slot: Slot) -> tuple[HistoryRow, ...]:
-    """What happened to a slot, oldest first. Raises ``BadInputError``."""
+    """What happened to a slot, oldest first, as far as it can be read. Raises ``BadInputError``."""
+    found: list[HistoryRow] = []
     with plane.parts() as parts:
-        return tuple(parts.store.history(known(parts.store, slot).slot))
+        place, after = known(parts.store, slot).slot, 0
+        while True:
+            lines, more = parts.store.history_page(place, limit=_LINES, after=after)
+            found += lines
+            if more is None:
+                return tuple(found)
+            after = more
 
 
 def named(plane: Plane, called: str) -> Slot:

@@ -95,7 +95,7 @@ class CertificateRepository(Repository):
 
     def last_certificate(self) -> StoredCertificate | None:
         """The chain's end; the next certificate names its digest as ``previous``."""
-        with self._reading() as db:
+        with self._reading() as db, told("the newest certificate"):
             return _last(db)
 
     def rotations(self) -> list[StoredRotation]:

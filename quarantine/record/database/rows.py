@@ -200,7 +200,10 @@ def initiator_columns(by: Initiator | None) -> dict[str, str]:
 
 
 def certificate(row: Row) -> StoredCertificate:
-    """One row of ``certificates``."""
+    """One row of ``certificates``. Raises ``ValueError``."""
+    for name in ("number", "generation"):
+        if not isinstance(row[name], int):
+            raise ValueError(f"{name}: expected a number, found {type(row[name]).__name__}")
     return StoredCertificate(
         number=row["number"],
         digest=row["digest"],

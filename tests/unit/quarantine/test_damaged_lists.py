@@ -234,3 +234,19 @@ def test_a_line_of_no_case_may_have_been_of_any(filled: Site) -> None:
     damage(filled, "history", "generation", "'x'")
     with filled.store() as store, pytest.raises(UnreadableError, match="damaged row"):
         store.history(SLOTS[0], 0)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("detail", "'{'"), ("at", "'garbage'"), ("reason", "CAST(x'ff' AS TEXT)")],
+)
+def test_the_command_shows_the_rest_of_a_damaged_history(
+    filled: Site, column: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is what somebody looks at whose slot is held for it."""
+    with filled.store() as store:
+        whole = len(store.history(SLOTS[0]))
+    damage(filled, "history", column, value)
+    words = ["slot", "history", str(SLOTS[0]), "-f", "json"]
+    assert cli.main(["--config-file", str(filled.file), *words]) == 0
+    assert len(json.loads(capsys.readouterr().out)) < whole

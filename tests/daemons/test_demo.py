@@ -15,6 +15,7 @@ from tests.lab.nvme.presets import preset
 
 
 @pytest.mark.emulated
+@pytest.mark.timeout(1800)  # its own waits end; on a busy machine all of it takes ten minutes
 def test_the_demo_with_the_real_nova(tmp_path: Path) -> None:
     result = Demo(tmp_path, Board(), preset("honest"), nova=True).run()
     assert result.outcome is State.AVAILABLE

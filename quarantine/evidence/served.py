@@ -15,14 +15,11 @@ from quarantine.evidence import certificate
 from quarantine.evidence.certificate import SignedCertificate
 from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotRecord, StoredCertificate
-from quarantine.record.words.states import Event, State
+from quarantine.record.words.states import State
 
 _BEFORE_UNKNOWN = (
     "unknown: no certificate is older than its use; the drive was in use when it was enrolled"
 )
-
-_USE_ENDS = frozenset({Event.RELEASE_SEEN, Event.ENROLLED_FREE})
-"""What stands in a slot's history when a server's use of it was found to be over."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +111,7 @@ class _Clerk:
     def handed_out(self, stored: StoredCertificate) -> bool:
         """Whether the slot went back to the pool under this certificate."""
         return any(
-            row.event is Event.RETURNED and row.generation == stored.generation
+            row.became is State.AVAILABLE and row.generation == stored.generation
             for row in self.store.history(stored.slot)
         )
 
@@ -162,7 +159,12 @@ def account(store: Store, server: str, keys: Sequence[PublicKey]) -> Account:
 def _covered(store: Store, record: SlotRecord) -> bool:
     """The erase that follows the server's use has its certificate."""
     rows = store.history(record.slot)
-    ends = [n for n, row in enumerate(rows) if row.event in _USE_ENDS]
+    # Into released, but not by a person who settled a hold: a server's use was found to be over.
+    ends = [
+        n
+        for n, row in enumerate(rows)
+        if row.became is State.RELEASED and row.source is not State.HELD
+    ]
     if record.state is State.IN_USE or not ends:
         return False
     return any("certificate" in row.detail for row in rows[ends[-1] :])

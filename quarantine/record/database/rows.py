@@ -131,7 +131,8 @@ _WORD: Final = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 def history_rows(found: Iterable[Row]) -> list[HistoryRow]:
-    """Lines of history; what another release wrote of events that we do not know is left out.
+    """Lines of history. An event that only another release knows is read as none: the states, which
+    both know, say what it did.
 
     Raises ``ValueError`` or ``TypeError`` for a damaged line.
     """
@@ -139,9 +140,10 @@ def history_rows(found: Iterable[Row]) -> list[HistoryRow]:
     for row in found:
         if _is_of_another_release(row["event"]):
             LOG.warning("history line %s is of another release: %s", row["seq"], row["event"])
+            lines.append(history_row({**row, "event": None}))
             continue
         line = history_row(row)
-        if line.event is None and line.source is not line.target:
+        if line.event is None and line.became is not None:
             raise ValueError(f"line {line.seq}: expected the event of a new state, found none")
         lines.append(line)
     return lines

@@ -219,7 +219,8 @@ class Maintenance:
 
 @dataclass(frozen=True)
 class HistoryRow:
-    """One line of a slot's life. ``event`` None is a note without a change of state."""
+    """One line of a slot's life. ``event`` None is a note without a change of state, or what
+    another release called by a name that we do not know."""
 
     seq: int
     """Grows over all slots; the order of writing."""
@@ -236,6 +237,12 @@ class HistoryRow:
     """As a slot's, where this line says that it was held."""
     by: Initiator | None = None
     """Who decided this, where a person did and is known."""
+
+    @property
+    def became(self) -> State | None:
+        """The state that this line led into; None for a note. Evidence asks for it and not for the
+        event, which may be a word that only another release has."""
+        return None if self.source is self.target else self.target
 
 
 @dataclass(frozen=True)

@@ -238,6 +238,12 @@ class HoldCode(enum.StrEnum):
         "Our own record of the drive is damaged, so its certificate could not be judged.",
         "Restore the database ([backup](#backup-and-restore)), then `slot release`.",
     )
+    UNJUDGED = (
+        "unjudged",
+        "A mistake of this program's kept the report of its erase from being judged.",
+        "The service's log has the traceback, at the time of the hold: report it, upgrade to a "
+        "release that mends it, then `slot release`: the drive is erased again.",
+    )
     # The rest.
     BY_PERSON = (
         "by-person",

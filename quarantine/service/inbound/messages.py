@@ -58,6 +58,9 @@ _TOLD = 3
 TRIES = 8
 """Rounds of read, decide, compare-and-set; each lost one means that somebody else got on."""
 
+FAILURES = 2
+"""Times that judging a report meets a mistake of ours, until its slot is held for it."""
+
 
 class LooksAgain(Protocol):
     """What the inbox asks of the reconciler: look again, now."""
@@ -114,15 +117,45 @@ class Inbox:
     def _counted(
         self, host: HostRecord, report: EraseReport, token: str, raw: bytes, digest: str
     ) -> ReasonedRuling:
+        failed = 0
         for _ in range(TRIES):
             try:
                 decision = self._decide(host, report, token, raw, digest)
             except ConflictError as error:
                 LOG.info("report of %s: %s", report.slot, error)
                 continue
+            except QuarantineError:
+                raise
+            except Exception as error:
+                # A mistake of ours. The host says this once: what does not pass by is a person's.
+                LOG.exception("report of %s", report.slot)
+                failed += 1
+                if failed < FAILURES:
+                    continue
+                decision = self._unjudged(host, report, token, digest, error)
             self._look(report.slot)
             return decision
         raise ConflictError(f"{report.slot}: expected to record a report, lost every round; again")
+
+    def _unjudged(
+        self, host: HostRecord, report: EraseReport, token: str, digest: str, error: Exception
+    ) -> ReasonedRuling:
+        """Holds the slot whose order this report answers; where it answers none, raises ``error``
+        again, for a report that is old, or of nobody's order, holds nothing."""
+        record = self.store.slot(report.slot)
+        if (
+            record is None
+            or record.order_token is None
+            or record.state not in WORKING
+            or record.order_id != report.order_id
+            or record.generation != report.generation
+        ):
+            raise error
+        text = f"expected to judge its report, met {type(error).__name__}; the log has more"
+        decision = held(HoldCode.UNJUDGED, text)
+        given = Testimony(self._order(record.order_token), report, token, digest, host.key)
+        self._endings.carry_out(record, given, decision)
+        return decision
 
     def progress(self, token: str) -> None:
         """A host's progress: shown to people, decides nothing."""

@@ -8,11 +8,10 @@ from eraser.protocol.identity import ControllerIdentity, Slot
 from quarantine.record.store import Store
 from quarantine.record.words.facts import HistoryRow, StoredCertificate
 from quarantine.record.words.reasons import HoldCode
-from quarantine.record.words.states import Event
+from quarantine.record.words.states import State
 from quarantine.rules.reports.lastuse import DrivePast, Moment
 from quarantine.service.issue.drive_inventory import seen_in
 
-_CLAIMS = frozenset({Event.CLAIM_SEEN, Event.ENROLLED_IN_USE})
 _CLAIMED = frozenset({HoldCode.CLAIMED, HoldCode.NOT_CLEAN, HoldCode.NOT_GIVEN_BACK})
 """Holds of a slot that somebody had or may have claimed."""
 
@@ -40,7 +39,7 @@ def _erased(store: Store, stored: StoredCertificate) -> Moment:
 
 
 def _last_claim(slot: Slot, rows: Sequence[HistoryRow]) -> Moment | None:
-    seqs = [row.seq for row in rows if row.event in _CLAIMS or row.hold_code in _CLAIMED]
+    seqs = [row.seq for row in rows if row.became is State.IN_USE or row.hold_code in _CLAIMED]
     return Moment(slot, max(seqs)) if seqs else None
 
 

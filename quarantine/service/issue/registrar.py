@@ -36,23 +36,13 @@ from quarantine.record.words.facts import (
     SlotRecord,
 )
 from quarantine.record.words.reasons import HoldReason
-from quarantine.record.words.states import Event
+from quarantine.record.words.states import Event, State
 from quarantine.rules.reports import ticket
 from quarantine.rules.reports.lastuse import last_use
 from quarantine.service.issue import tickets
 from quarantine.service.issue.drivepast import past_of
 
 LOG = logging.getLogger(__name__)
-
-_BEGINNINGS = frozenset(
-    {
-        Event.ENROLLED_FREE,
-        Event.ENROLLED_IN_USE,
-        Event.RELEASE_SEEN,
-        Event.RELEASED_BY_OPERATOR,
-    }
-)
-"""What a certificate's history begins with: how the slot came into this case."""
 
 _REASON = 1000
 """Characters of a line of the history."""
@@ -276,11 +266,18 @@ def _uuid(text: str | None) -> str | None:
 
 def moments(history: list[HistoryRow]) -> tuple[HistoryLine, ...]:
     """The lines of the present case, from what began it; notes without an event are left out."""
-    rows = [row for row in history if row.event is not None]
-    starts = [n for n, row in enumerate(rows) if row.event in _BEGINNINGS]
+    starts = [n for n, row in enumerate(history) if _begins(row)]
     return tuple(
         HistoryLine(iso(row.at), str(row.event), str(row.target), _short(row.reason))
-        for row in rows[starts[-1] if starts else 0 :]
+        for row in history[starts[-1] if starts else 0 :]
+        if row.event is not None
+    )
+
+
+def _begins(row: HistoryRow) -> bool:
+    """The slot was enrolled, or let go of: by its server, or by a person who settled a hold."""
+    return row.became is State.RELEASED or (
+        row.became is not None and row.source in (None, State.RETIRED)
     )
 
 

@@ -154,7 +154,7 @@ downgraded capacity-unread memory-unread health firmware-loaded not-as-profile u
 report-contradicts no-method no-controller another-drive no-serial serial-twice two-places
 retired-drive unsafe-slot ticket-refused ticket-contradicts provider-replaced claimed
 not-given-back not-clean strange-custody no-one-time-use order-came-back record-damaged by-person
-other
+other unjudged
 """
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import sqlalchemy as sa
 
 from eraser.protocol.identity import Slot
 from eraser.protocol.report import HELLO_TYPE, REPORT_TYPE, Hello, SeenDrive
 from eraser.protocol.ticket import LastOwner
 from quarantine.evidence import certificate, testimony
 from quarantine.evidence.sections import MediumSource
+from quarantine.record.database import engine, models
 from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.states import Event, State
 from quarantine.rules.reports.check import Ruling
@@ -96,6 +98,49 @@ def test_a_use_on_another_host_outdates_this_ones_book(plane: Plane) -> None:
     assert (source.gate_owner, source.gate_since, source.gate_until) == ("", "", "")
     for tenant in (ANN, BOB):
         assert plane.store.certificates(server=tenant) == []
+
+
+def called_by_another_release(plane: Plane, event: Event) -> None:
+    """One letter of the event is another one: a word that no release of ours has."""
+    with engine.writing(plane.store._engine) as db:
+        changed = (
+            sa.update(models.history)
+            .where(models.history.c.event == event.value)
+            .values(event=f"{event.value[:-1]}q")
+        )
+        assert db.execute(changed).rowcount
+
+
+@pytest.mark.parametrize("event", [Event.CLAIM_SEEN, Event.ENROLLED_IN_USE])
+def test_a_claim_is_one_whatever_a_release_calls_it(plane: Plane, event: Event) -> None:
+    served_here(plane)
+    record = plane.store.enrol(
+        AWAY,
+        provider="rp-away",
+        resource_class="CUSTOM_NVME",
+        in_use=event is Event.ENROLLED_IN_USE,
+        profile=PROFILE.name,
+        policy="purge",
+    )
+    record = plane.store.amend(record, SlotChanges(identity=IDENTITY))
+    claimed = SlotChanges(consumer=BOB)
+    if record.state is State.IN_USE:
+        record = plane.store.amend(record, claimed)
+    else:
+        record = plane.store.transition(record, Event.CLAIM_SEEN, changes=claimed)
+    plane.store.transition(record, Event.RELEASE_SEEN)
+    called_by_another_release(plane, event)
+    assert erased(plane, SLOT, OWNER).last_user == "none on record"
+
+
+def test_a_case_begins_where_it_began_whatever_a_release_calls_it(plane: Plane) -> None:
+    served_here(plane)
+    called_by_another_release(plane, Event.RELEASE_SEEN)
+    erased(plane, SLOT, OWNER)
+    stored = plane.store.last_certificate()
+    assert stored is not None
+    body = certificate.verify(stored.token, [plane.controller.public], "x").certificate
+    assert [line.event for line in body.case.history] == ["custody_taken", "ordered"]
 
 
 def test_the_host_that_had_it_last_is_believed(plane: Plane) -> None:

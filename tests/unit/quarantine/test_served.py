@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -13,12 +15,13 @@ from eraser.protocol.inbound import MessageKind, key
 from eraser.protocol.report import REPORT_TYPE, EraseReport, Hello
 from eraser.protocol.ticket import DomainSeen, GateTestimony, LastOwner
 from quarantine import cli
-from quarantine.evidence import served
+from quarantine.evidence import certificate, served
 from quarantine.evidence.served import Account
 from quarantine.record.database import engine, models
 from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event, State
+from quarantine.service.inbound import messages
 from quarantine.service.inbound.intake import URGENT, Lane
 from tests.unit.quarantine.test_inbox import INCARNATION, WORN, Plane, plane  # noqa: F401
 from tests.unit.quarantine.test_intake import FakeLists
@@ -67,6 +70,23 @@ def life(plane: Plane) -> Life:  # noqa: F811
     made.erased()
     made.returned()
     return made
+
+
+@pytest.mark.parametrize("event", [Event.RETURNED, Event.RELEASE_SEEN])
+def test_what_another_release_called_otherwise_is_what_it_did(life: Life, event: Event) -> None:
+    """Under which certificate the drive was handed out, and that a use is over, are states."""
+    life.used_by(ANN)
+    life.released(ANN)
+    life.erased()
+    found = life.account(ANN)
+    with engine.writing(life.plane.store._engine) as db:
+        changed = (
+            sa.update(models.history)
+            .where(models.history.c.event == event.value)
+            .values(event="of_another_release")
+        )
+        assert db.execute(changed).rowcount
+    assert life.account(ANN) == found
 
 
 def test_both_certificates_of_a_deleted_server(life: Life) -> None:
@@ -276,6 +296,77 @@ def test_a_worn_drive_whose_past_is_damaged_is_held_for_both(life: Life) -> None
     assert WORN["reasons"][0] in record.reason
     assert "release it when" in record.reason
     assert len(life.plane.store.certificates()) == before
+
+
+@dataclass
+class Faulty:
+    """A part of the judgement that fails a number of times, then does what it did."""
+
+    right: Callable[..., Any]
+    times: int
+    met: int = 0
+
+    def __call__(self, *parts: object, **named: object) -> object:
+        self.met += 1
+        if self.met <= self.times:
+            raise ZeroDivisionError("the tenant's secret")
+        return self.right(*parts, **named)
+
+
+@pytest.mark.parametrize("part", [(messages, "check"), (certificate, "build")])
+def test_a_mistake_of_ours_in_judging_a_report_holds_its_slot(
+    life: Life, monkeypatch: pytest.MonkeyPatch, part: tuple[Any, str], caplog: Any
+) -> None:
+    """The host says it once. Dropped, its slot would stay in erasing, and nobody would know why."""
+    life.step(Event.CLAIM_SEEN, consumer=ANN)
+    life.released(ANN)
+    life.step(Event.CUSTODY_TAKEN)
+    life.plane.dispatcher.order(life.plane.record())
+    place, name = part
+    monkeypatch.setattr(place, name, Faulty(getattr(place, name), 99))
+    lists = FakeLists()
+    report = life.plane.signed(life.plane.answer(), REPORT_TYPE)
+    lists.push(MessageKind.REPORT, SLOT.host, report, report)
+    lane = Lane(URGENT, life.plane.inbox, lists, lambda: [SLOT.host], lambda: 0.0)
+    for _ in range(3):
+        lane.turn()
+    assert lists.lists[key(MessageKind.REPORT, SLOT.host)] == []
+    record = life.plane.record()
+    assert (record.state, record.hold_code) == (State.HELD, HoldCode.UNJUDGED)
+    assert "ZeroDivisionError" in record.reason
+    assert "secret" not in record.reason, "what a mistake says goes to the log alone"
+    assert caplog.text.count("the tenant's secret") >= 1
+    assert caplog.text.count(f"ALARM held {SLOT}") == 1
+
+
+def test_a_mistake_that_passes_by_holds_nothing(life: Life, monkeypatch: Any) -> None:
+    life.used_by(ANN)
+    life.released(ANN)
+    monkeypatch.setattr(messages, "check", Faulty(messages.check, 1))
+    life.erased()
+    assert life.plane.record().state is State.CERTIFIED
+
+
+@pytest.mark.parametrize("event", [Event.POSTPONED, Event.HELD])
+def test_a_mistake_over_a_report_that_answers_no_order_holds_nothing(
+    life: Life, monkeypatch: Any, event: Event
+) -> None:
+    """A postponed order's report may still come; what a person decided meanwhile stands."""
+    life.used_by(ANN)
+    life.released(ANN)
+    life.step(Event.CUSTODY_TAKEN)
+    life.plane.dispatcher.order(life.plane.record())
+    report = life.plane.signed(life.plane.answer(), REPORT_TYPE)
+    life.step(event, "meanwhile")
+    if event is Event.POSTPONED:
+        life.plane.dispatcher.order(life.plane.record())
+        life.step(Event.POSTPONED, "again")
+    before = life.plane.record()
+    monkeypatch.setattr(messages, "check", Faulty(messages.check, 99))
+    monkeypatch.setattr(messages.Inbox, "_order", Faulty(messages.Inbox._order, 99))
+    with pytest.raises(ZeroDivisionError):
+        life.plane.inbox.report(report)
+    assert life.plane.record() == before
 
 
 @pytest.mark.parametrize("which", ["min", "max"])

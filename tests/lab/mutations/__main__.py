@@ -4,8 +4,8 @@ python -m tests.lab.mutations --seed 1 --count 100           in a copy of this c
 python -m tests.lab.mutations --seed 1 --count 100 --list    only say where
 
 The nearest test files run first: those of the spoilt module's own name, then those that import it,
-directly or through others. A place is green when none of ``--files`` of them went red. Results go
-to ``--out``, one JSON list a line; a run that was cut off goes on there.
+directly or through others. A place is green when none of ``--files`` of them went red that is not
+red without it. Results go to ``--out``, one JSON list a line; a run that was cut off goes on there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.lab.mutations.sites import Site, choose, spoil
@@ -25,6 +26,11 @@ from tests.lab.runs.closure import imports
 
 TOP = Path(__file__).resolve().parents[3]
 RED, LATE, GREEN = "red", "out of time", "GREEN"
+LONG = ("campaign", "daemons", "install", "libvirt", "rack", "tenants")
+PYTEST = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+PYTEST += ["-m", " and ".join(f"not {each}" for each in LONG)]
+NOTHING_TO_RUN = 5
+"""What pytest ends with where each test of the file is a long one."""
 
 
 def main() -> int:
@@ -45,11 +51,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mutations-") as scratch:
         copy = Path(scratch) / "copy"
         shutil.copytree(TOP, copy, ignore=shutil.ignore_patterns(".git", ".tox", "__pycache__"))
-        near = Nearness(copy)
+        near, trial = Nearness(copy), Trial(copy, arguments.limit)
         for number, site in enumerate(chosen, 1):
             name = str(site)
             if name not in known:
-                known[name] = _try(copy, site, near.of(site.path)[: arguments.files], arguments)
+                known[name] = trial.outcome(site, near.of(site.path)[: arguments.files])
                 if arguments.out:
                     with arguments.out.open("a", encoding="utf-8") as file:
                         file.write(json.dumps([name, known[name]]) + "\n")
@@ -66,31 +72,47 @@ def _kept(out: Path | None) -> Iterator[tuple[str, str]]:
             yield name, outcome
 
 
-def _try(copy: Path, site: Site, files: list[Path], arguments: argparse.Namespace) -> str:
-    """How the tests end with this place spoilt. The copy is whole again afterwards."""
-    file = copy / site.path
-    source = file.read_text(encoding="utf-8")
-    file.write_text(spoil(source, site), encoding="utf-8")
-    ends = time.monotonic() + arguments.limit
-    argv = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m"]
-    argv += [
-        "not campaign and not daemons and not install and not libvirt and not rack and not tenants"
-    ]
-    try:
-        for each in files:
-            left = ends - time.monotonic()
-            if left <= 0:
-                return LATE
-            done = subprocess.run(
-                [*argv, str(each)], cwd=copy, capture_output=True, timeout=left, check=False
-            )
-            if done.returncode not in (0, 5):
-                return RED
-    except subprocess.TimeoutExpired:
-        return LATE
-    finally:
-        file.write_text(source, encoding="utf-8")
-    return GREEN
+@dataclass
+class Trial:
+    """A copy of the checkout, in which one place after the other is spoilt and mended again."""
+
+    copy: Path
+    limit: float
+    """Seconds for one place."""
+    _sound: dict[Path, bool] = field(default_factory=dict)
+    """Test files that went red once, and whether they pass where nothing is spoilt."""
+
+    def outcome(self, site: Site, files: Sequence[Path]) -> str:
+        """How the tests end with this place spoilt."""
+        ends = time.monotonic() + self.limit
+        try:
+            for each in files:
+                if not self._passes_spoilt(site, each, ends) and self._is_sound(each):
+                    return RED
+        except subprocess.TimeoutExpired:
+            return LATE
+        return GREEN
+
+    def _passes_spoilt(self, site: Site, tests: Path, ends: float) -> bool:
+        file = self.copy / site.path
+        source = file.read_text(encoding="utf-8")
+        file.write_text(spoil(source, site), encoding="utf-8")
+        try:
+            return self._passes(tests, max(ends - time.monotonic(), 0.001))
+        finally:
+            file.write_text(source, encoding="utf-8")
+
+    def _is_sound(self, tests: Path) -> bool:
+        """A file that is red in the copy whatever is spoilt says nothing about a place."""
+        if tests not in self._sound:
+            self._sound[tests] = self._passes(tests, self.limit)
+        return self._sound[tests]
+
+    def _passes(self, tests: Path, seconds: float) -> bool:
+        done = subprocess.run(
+            [*PYTEST, str(tests)], cwd=self.copy, capture_output=True, timeout=seconds, check=False
+        )
+        return done.returncode in (0, NOTHING_TO_RUN)
 
 
 class Nearness:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.mutations.__main__ import Nearness
+from tests.lab.mutations.__main__ import GREEN, LATE, LONG, RED, Nearness, Trial
 from tests.lab.mutations.sites import choose, sites, spoil
 
 TOP = Path(__file__).resolve().parents[3]
@@ -63,3 +63,39 @@ def test_the_nearest_tests_come_first(tmp_path: Path) -> None:
         Path("tests/unit/test_some.py"),
         Path("tests/unit/test_all.py"),
     ]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A module with one guard, and test files around it."""
+    for name, source in {
+        "brake.py": "def wait(speed):\n    return 'no' if speed < 5 else 'yes'\n",
+        "test_at_the_edge.py": "import brake\n\ndef test_x():\n    assert brake.wait(5) == 'yes'\n",
+        "test_far_away.py": "import brake\n\ndef test_far():\n    assert brake.wait(50) == 'yes'\n",
+        "test_always_red.py": "def test_red():\n    assert not 'red here, whatever is spoilt'\n",
+        "test_slow.py": "import time\n\ndef test_slow():\n    time.sleep(60)\n",
+        "pytest.ini": "[pytest]\nmarkers =\n" + "".join(f"    {each}\n" for each in LONG),
+    }.items():
+        (tmp_path / name).write_text(source)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("files", "wanted"),
+    [
+        (["test_far_away.py", "test_at_the_edge.py"], RED),
+        (["test_far_away.py"], GREEN),
+        (["test_always_red.py", "test_far_away.py"], GREEN),
+        (["test_always_red.py", "test_at_the_edge.py"], RED),
+    ],
+)
+def test_a_place_is_red_for_its_own_sake(copy: Path, files: list[str], wanted: str) -> None:
+    source = (copy / "brake.py").read_text()
+    (site,) = sites(Path("brake.py"), source)
+    assert Trial(copy, 120).outcome(site, [Path(each) for each in files]) == wanted
+    assert (copy / "brake.py").read_text() == source
+
+
+def test_a_place_whose_tests_do_not_end_is_neither(copy: Path) -> None:
+    (site,) = sites(Path("brake.py"), (copy / "brake.py").read_text())
+    assert Trial(copy, 3).outcome(site, [Path("test_slow.py")]) == LATE

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from quarantine.cloud import novafacts, sdk
-from quarantine.cloud.novafacts import ComputeService, Migration, Server
+from quarantine.cloud.novafacts import ComputeService, InstanceAction, Migration, Server
 from quarantine.errors import UnavailableError
 
 MICROVERSION: Final = "2.79"
@@ -131,6 +132,26 @@ class Compute(sdk.Service):
         }
         rows = self._call("GET", f"/servers/detail?{urlencode(query)}")["servers"]
         return [novafacts.server(row) for row in rows]
+
+    def deleted_at(self, server: str) -> datetime | None:
+        """When a server was deleted for good, with whole seconds; None where it was not.
+
+        ``GET /servers/detail?deleted&uuid=``. One that may be restored still has its drives.
+        """
+        query = urlencode({"all_tenants": "true", "deleted": "true", "uuid": server, "limit": "1"})
+        rows = self._call("GET", f"/servers/detail?{query}")["servers"]
+        gone = [row for row in rows if row.get("status") == "DELETED"]
+        return novafacts.changed(gone[0]) if gone else None
+
+    def last_action(self, server: str) -> InstanceAction | None:
+        """``GET /servers/{id}/os-instance-actions?limit=1`` (2.58), the newest first; None where
+        Nova has no such server."""
+        try:
+            path = f"/servers/{quote(server, safe='')}/os-instance-actions?limit=1"
+            rows = self._call("GET", path)["instanceActions"]
+        except sdk.NotFoundError:
+            return None
+        return novafacts.action(rows[0]) if rows else None
 
     def _pages(self, kind: str, key: str, query: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
         """All rows of a list that is given out in pages; ``key`` names the member to go on from."""

@@ -71,6 +71,17 @@ class Migration:
         return self.kind == "evacuation" and self.status == "done"
 
 
+@dataclass(frozen=True)
+class InstanceAction:
+    """What was done to a server, or is being done. Times are Nova's, with whole seconds."""
+
+    kind: str
+    """As ``nova/compute/instance_actions.py`` calls it."""
+    started: datetime | None
+    changed: datetime | None
+    """When the last of its events began or ended: of an ended action, when it ended."""
+
+
 def compute_service(row: Mapping[str, Any]) -> ComputeService:
     """A row of ``GET /os-services`` (2.11: ``forced_down``)."""
     forced = bool(row.get("forced_down"))
@@ -110,6 +121,17 @@ def migration(row: Mapping[str, Any]) -> Migration:
         dest=None if dest is None else str(dest),
         changed=_moment(row.get("updated_at")),
     )
+
+
+def action(row: Mapping[str, Any]) -> InstanceAction:
+    """A row of ``GET /servers/{id}/os-instance-actions`` (2.58: ``updated_at``)."""
+    started, changed = _moment(row.get("start_time")), _moment(row.get("updated_at"))
+    return InstanceAction(str(row["action"]), started, changed)
+
+
+def changed(row: Mapping[str, Any]) -> datetime | None:
+    """When a row of ``GET /servers/detail`` was last changed: of a deleted one, when it went."""
+    return _moment(row.get("updated"))
 
 
 def _moment(text: object) -> datetime | None:

@@ -29,6 +29,8 @@ from quarantine.record.store import Store
 from quarantine.record.words.states import CASE_OPEN, State
 from quarantine.rules.alarmbook import ALARMS
 from quarantine.rules.sale import capacity, pace
+from quarantine.service.watch import delays as measured
+from quarantine.service.watch.delays import Delays
 from quarantine.service.watch.lateness import Lateness
 
 LOG = logging.getLogger(__name__)
@@ -92,12 +94,14 @@ class Collector:
         clock: Clock,
         queues: Queues | None = None,
         lateness: Lateness | None = None,
+        delays: Delays | None = None,
     ) -> None:
         self._store = store
         self._limits = limits
         self._clock = clock
         self._queues = queues
         self._lateness = lateness
+        self._delays = delays
         self._models = ModelNames()
         self._durations = Durations(self._models)
         self._down: set[str] = set()
@@ -127,6 +131,8 @@ class Collector:
             # First, and from memory: how the service itself is must not wait for its database.
             yield from self._duties()
             up["service",] = 1
+        if self._delays is not None:
+            yield from _detection(self._delays.read())
         asked = self._asked()
         for part in self._parts:
             found = asked.get(part, _TOO_LATE)
@@ -416,6 +422,26 @@ class Collector:
 
 
 _TOO_LATE: Final = UnavailableError("expected an answer in time, found none")
+
+
+def _detection(delays: Delays) -> Sequence[Metric]:
+    seconds = HistogramMetricFamily(
+        PREFIX + "detection_seconds",
+        "How long after Nova had let go of a drive that was seen here, since the service started. "
+        "Nova's times have whole seconds.",
+        labels=[],
+    )
+    seconds.add_metric([], measured.cumulative(delays), delays.seconds)
+    return (
+        seconds,
+        _counter(
+            "detection_unknown",
+            "Releases of which Nova does not tell when they were: of servers that came and went "
+            "between two looks, of evacuated ones, of the old place of migrated ones.",
+            [],
+            {(): delays.unknown},
+        ),
+    )
 
 
 def _erase(sums: Sums) -> tuple[Sequence[int], int, float]:

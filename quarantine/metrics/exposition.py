@@ -11,6 +11,7 @@ from quarantine.errors import BadInputError
 from quarantine.metrics.limits import MetricsLimits
 from quarantine.metrics.queues import CountsLists, Queues
 from quarantine.record.store import Store
+from quarantine.service.watch.delays import Delays
 from quarantine.service.watch.lateness import Lateness
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -36,9 +37,13 @@ class Exporter:
         doors: Doors = MACHINE,
         lists: CountsLists | None = None,
         lateness: Lateness | None = None,
+        delays: Delays | None = None,
     ) -> None:
         """Without ``lists`` nothing is said of Redis, without ``lateness`` nothing of the service's
-        duties. Raises :class:`BadInputError` where prometheus-client is not installed."""
+        duties, without ``delays`` not how late releases are seen.
+
+        Raises :class:`BadInputError` where prometheus-client is not installed.
+        """
         require_library()
         from prometheus_client import CollectorRegistry, ProcessCollector
 
@@ -46,7 +51,9 @@ class Exporter:
 
         self._registry = CollectorRegistry()
         queues = None if lists is None else Queues(lists, doors.monotonic)
-        self.collector = Collector(store, limits, clock=doors.now, queues=queues, lateness=lateness)
+        self.collector = Collector(
+            store, limits, clock=doors.now, queues=queues, lateness=lateness, delays=delays
+        )
         self._registry.register(self.collector)
         ProcessCollector(registry=self._registry)
         self._monotonic = doors.monotonic

@@ -102,7 +102,7 @@ def start(assembly: Assembly, stop: threading.Event) -> threading.Thread | None:
     listen = address(conf.metrics.listen)
     if listen is None:
         return None
-    doors, lateness = assembly.doors, assembly.lateness
+    doors, lateness, meter = assembly.doors, assembly.lateness, assembly.delay_meter
 
     def make() -> Exporter:
         require_library()
@@ -113,6 +113,7 @@ def start(assembly: Assembly, stop: threading.Event) -> threading.Thread | None:
             doors=doors,
             lists=Lists(BrokerRedis(broker)),
             lateness=lateness,
+            delays=None if meter is None else meter.delays,
         )
 
     thread = threading.Thread(target=run, args=(listen, make, stop), name="metrics", daemon=True)

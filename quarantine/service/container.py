@@ -33,6 +33,7 @@ from quarantine.service.reconciler import Reconciler, worst_case_detection
 from quarantine.service.safety import PASS, Safety
 from quarantine.service.sweep.deleted_servers import DeletedServers
 from quarantine.service.sweep.orphan_guests import OrphanGuestCheck
+from quarantine.service.watch.delays import DelayMeter
 from quarantine.service.watch.lateness import Lateness
 
 
@@ -159,8 +160,21 @@ class Assembly(Parts):
         return heads
 
     @cached_property
+    def delay_meter(self) -> DelayMeter | None:
+        """For a thread of its own: with its own connections. None where Nova is not asked, or
+        where nobody can read what it finds."""
+        nova = self.conf.compute
+        if not self.conf.metrics.listen or not (nova.ghost_checks or nova.deleted_interval):
+            return None
+        store = Store.open(self.conf.database.url, clock=self.doors.now)
+        return DelayMeter(store, self._connect_compute(), self.doors.now)
+
+    @cached_property
     def compute(self) -> Compute:
         """The door to Nova."""
+        return self._connect_compute()
+
+    def _connect_compute(self) -> Compute:
         options, placement = self.conf.compute, self.conf.placement
         return Compute.connect(
             options.cloud or placement.cloud,

@@ -14,7 +14,7 @@ from quarantine.errors import BadInputError, ConflictError
 from quarantine.record.store import Store
 from quarantine.record.words.facts import UNSET, SlotChanges, SlotRecord
 from quarantine.record.words.reasons import AlarmCode
-from quarantine.record.words.states import Custody, Event
+from quarantine.record.words.states import Custody, Event, State
 from quarantine.record.words.texts import storable
 from quarantine.rules.action import Action, ActionKind
 from quarantine.rules.alarmbook import alarm
@@ -102,6 +102,8 @@ class Executor:
         self, record: SlotRecord, view: View | None, action: Action
     ) -> tuple[View | None, bool]:
         seen = {"placement": custody.describe(view) if view else "no provider"}
+        if action.event is Event.RELEASE_SEEN and record.state is State.IN_USE and record.consumer:
+            seen["consumer"] = record.consumer
         if action.hold is not None:
             self._store.hold(record, action.hold, detail=seen, changes=action.changes, by=action.by)
             return view, _same_class(action)

@@ -40,6 +40,7 @@ class Api(NovaApiStandIn):
         self.services = []
         self.servers = []
         self.migrations = []
+        self.actions = {}
         self.requests = []
         self.status = 200
         self._page = 1000

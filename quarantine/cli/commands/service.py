@@ -130,6 +130,9 @@ def _serve_the_rest(assembly: Assembly, stop: threading.Event) -> None:
         *assembly.detection(),
     )
     threading.Thread(target=heads.run_forever, args=(stop,), name="heads", daemon=True).start()
+    meter = assembly.delay_meter
+    if meter is not None:
+        threading.Thread(target=meter.run_forever, args=(stop,), name="delays", daemon=True).start()
     serving.start(assembly, stop)
     try:
         reconciler.run_forever(stop)

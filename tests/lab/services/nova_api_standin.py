@@ -2,9 +2,10 @@
 
 Rows have the members of Nova's own samples (``nova/tests/functional/api_sample_tests/api_samples``
 of Nova 34: ``os-hypervisors/v2.53``, ``os-services/v2.69``, ``servers/v2.73``,
-``os-migrations/v2.59``), and filters do what ``nova/db/main/api.py`` does: without ``deleted`` the
-soft-deleted are left out, ``host`` is either end of a migration. ``tests/daemons`` holds the same
-questions against the real one.
+``os-migrations/v2.59``, ``os-instance-actions/v2.62``), and filters do what
+``nova/db/main/api.py`` does: without ``deleted`` the soft-deleted are left out, ``host`` is either
+end of a migration. ``tests/daemons`` and ``tests/nova`` hold the same questions against the real
+one.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ class NovaApiStandIn:
         self.services: list[Row] = []
         self.servers: list[Row] = []
         self.migrations: list[Row] = []
+        self.actions: dict[str, list[Row]] = {}
+        """By server, the newest first."""
         self.requests: list[str] = []
         self.status = 200
         """Anything else is the answer to everything."""
@@ -109,6 +112,11 @@ class NovaApiStandIn:
         self.servers.append(row)
         return row
 
+    def add_action(self, server: str, action: str, started: str, updated: str) -> None:
+        """What was done to a server; times as Nova writes them here, UTC without saying so."""
+        row = {"action": action, "start_time": started, "updated_at": updated}
+        self.actions.setdefault(server, []).insert(0, row)
+
     def add_migration(self, uuid: str, server: str, **members: Any) -> Row:
         """A migration; ``members`` say from where, to where, of what kind, and how it stands."""
         row: Row = {
@@ -151,6 +159,8 @@ class NovaApiStandIn:
                 rows = [m for m in self.migrations if query["host"] in [m[end] for end in ends]]
             return 200, {"migrations": self._paged(rows, query, "uuid")}
         for row in self.servers:
+            if parts.path == f"/servers/{row['id']}/os-instance-actions":
+                return 200, {"instanceActions": self.actions.get(row["id"], [])[:1]}
             if parts.path == f"/servers/{row['id']}" and not row["deleted"]:
                 return 200, {"server": row}
         return 404, {"itemNotFound": {}}
@@ -166,6 +176,8 @@ class NovaApiStandIn:
             soft = row["OS-EXT-STS:vm_state"] == "soft-delete"
             gone = row["deleted"] or soft
             if gone != (query.get("deleted") == "true"):
+                continue
+            if query.get("uuid", row["id"]) != row["id"]:
                 continue
             if query.get("host", row["OS-EXT-SRV-ATTR:host"]) != row["OS-EXT-SRV-ATTR:host"]:
                 continue

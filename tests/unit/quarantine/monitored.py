@@ -13,6 +13,7 @@ from quarantine.record.words.facts import SWEEP
 from quarantine.record.words.reasons import HoldCode
 from quarantine.rules import holds
 from quarantine.service.safety import PASS
+from quarantine.service.watch.delays import Delays
 from quarantine.service.watch.lateness import Lateness
 from tests.unit.quarantine.totals_suite import Site
 
@@ -61,4 +62,9 @@ def exporter(site: Site, doors: Doors) -> Exporter:
     lateness = Lateness(doors.monotonic)
     lateness.expect(PASS, lambda: 24.0)
     lateness.expect(SWEEP, lambda: 90.0)
-    return Exporter(site.store, LIMITS, doors=doors, lists=Lists(), lateness=lateness)
+    delays = Delays()
+    for seconds in (0.0, 0.4, 12.0, None):
+        delays.add(seconds)
+    return Exporter(
+        site.store, LIMITS, doors=doors, lists=Lists(), lateness=lateness, delays=delays
+    )

@@ -53,7 +53,7 @@ def reconsider(desk: CaseSession) -> None:
     state = desk.state
     if not state.resumed or not state.erased or state.halted or _unwritten(desk):
         return
-    desk.files.verify_state.unlink(missing_ok=True)
+    desk.files.read_anew()
     reason = "the drive may have been written to between the erase and this run"
     desk.note(Again(reason, read=False))
 
@@ -109,7 +109,7 @@ def verify(desk: CaseSession) -> None:
         word, reasons = judging.judge(methods, evidence)
         again = _again(desk, word, evidence.result)
         if again:
-            desk.files.verify_state.unlink(missing_ok=True)
+            desk.files.read_anew()
             desk.note(Again(again))
             return
         said = statement.record(methods, evidence, desk.clock.utc())

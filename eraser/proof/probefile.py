@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hmac
-import os
+from pathlib import Path
 
 from eraser.errors import BadInputError, EraserError
+from eraser.state.journal import replace_durably
 
 _MAGIC = b"NVMEQ-PROBES-1\n\0"
 _SEAL = 32
@@ -24,19 +25,9 @@ def save(path: str, key: bytes, payload: bytes) -> None:
 
     Raises :class:`EraserError` where the directory cannot be written.
     """
-    temporary = f"{path}.new"
+    sealed = _MAGIC + payload + hmac.digest(key, _MAGIC + payload, "sha256")
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(_MAGIC + payload + hmac.digest(key, _MAGIC + payload, "sha256"))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        directory = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        replace_durably(Path(path), sealed)
     except OSError as error:
         raise EraserError(f"{path}: expected to write it, found {error.strerror}") from error
 

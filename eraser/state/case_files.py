@@ -92,6 +92,10 @@ class CaseFiles(CasePlace):
         """How far the reading has come."""
         return self.directory / "verify.json"
 
+    def read_anew(self) -> None:
+        """Forgets how far the reading had come: it read what stood before another erase."""
+        self.verify_state.unlink(missing_ok=True)
+
     def format_result(self, place: int, attempt: int) -> Path:
         """What the detached child that sends one Format writes."""
         return self.directory / f"format-{place}-{attempt}.json"

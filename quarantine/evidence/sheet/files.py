@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from eraser.protocol import codec
 from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.transport.signing import PublicKey
+from quarantine import outputfile
 from quarantine.errors import BadInputError
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import SignedCertificate
@@ -32,13 +32,10 @@ def write_files(
     The two messages are written as they were sent, without a line's end: their SHA-256 is what the
     certificate says. Raises ``OSError``.
     """
-    directory.mkdir(parents=True, exist_ok=True, mode=0o755)
     files = _testimony_files(testimony)
     files[".html"] = page.render(signed).encode()
     files[".json"] = certificate.document(signed)
-    return tuple(
-        _write_whole(directory / f"{signed.digest}{suffix}", data) for suffix, data in files.items()
-    )
+    return _replaced({directory / f"{signed.digest}{name}": data for name, data in files.items()})
 
 
 def save_files(
@@ -54,14 +51,17 @@ def save_files(
     Raises ``FileExistsError`` where one is there and ``overwrite`` is not, before it writes any;
     ``OSError``.
     """
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    outputfile.make_directory(directory, mode=0o700)
     content = _testimony_files(testimony)
     content[".json"] = certificate.said_document(token)
     made = {directory / f"{digest}{suffix}": data for suffix, data in content.items()}
     for path in made:
         if not overwrite and os.path.lexists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-    return tuple(_save_whole(path, data, overwrite=overwrite) for path, data in made.items())
+    write = outputfile.replace if overwrite else outputfile.create
+    for path, data in made.items():
+        write(path, data, mode=outputfile.PRIVATE)
+    return tuple(made)
 
 
 def write_rotations(directory: Path, documents: Iterable[str]) -> tuple[Path, ...]:
@@ -69,14 +69,16 @@ def write_rotations(directory: Path, documents: Iterable[str]) -> tuple[Path, ..
 
     Raises :class:`BadInputError` for a damaged one, and ``OSError``.
     """
-    directory.mkdir(parents=True, exist_ok=True, mode=0o755)
-    return tuple(
-        _write_whole(
-            directory / rotation.file_name(rotation.read(text.encode(), "rotation")),
-            text.encode(),
-        )
-        for text in documents
-    )
+    read = ((text.encode(), rotation.read(text.encode(), "rotation")) for text in documents)
+    return _replaced({directory / rotation.file_name(said): data for data, said in read})
+
+
+def _replaced(files: Mapping[Path, bytes]) -> tuple[Path, ...]:
+    for path, data in files.items():
+        outputfile.make_directory(path.parent)
+        # Nothing waits for the disk: the record has all of it, and 'export' writes it again.
+        outputfile.replace(path, data, synced=False)
+    return tuple(files)
 
 
 def _testimony_files(testimony: SignedTestimony | None) -> dict[str, bytes]:
@@ -87,34 +89,6 @@ def _testimony_files(testimony: SignedTestimony | None) -> dict[str, bytes]:
         REPORT_SUFFIX: testimony.report.encode(),
         HOST_KEY_SUFFIX: codec.canonical(testimony.host_key.jwk()) + b"\n",
     }
-
-
-def _save_whole(path: Path, data: bytes, *, overwrite: bool) -> Path:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    try:
-        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as handle:
-            handle.write(data)
-            handle.flush()
-            os.fsync(handle.fileno())
-        if overwrite:
-            temporary.replace(path)
-        else:
-            # A link replaces nothing, not even what came up since we looked.
-            path.hardlink_to(temporary)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path
-
-
-def _write_whole(path: Path, data: bytes) -> Path:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path
 
 
 def testimony_beside(file: Path, digest: str) -> SignedTestimony | None:

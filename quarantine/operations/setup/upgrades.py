@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from oslo_config.cfg import ConfigOpts
@@ -36,7 +35,7 @@ def check(plane: Plane, question: CheckScope) -> tuple[CheckResult, ...]:
             policies=[assembly.policy.name],
             switched_off=_switched_off(assembly.conf),
             shared_keys=_shared_keys(assembly),
-            now=datetime.now(UTC),
+            now=plane.doors.now(),
         )
         return tuple(catalogue.judge(facts))
 

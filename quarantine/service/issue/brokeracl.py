@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
 from collections.abc import Iterable, Mapping
 from importlib import resources
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from eraser.protocol.identity import host_name
+from quarantine import outputfile
 from quarantine.errors import BadInputError
 
 CONTROL: Final = "nvme-quarantine"
@@ -38,14 +38,10 @@ def passwords(file: Path, hosts: Iterable[str]) -> dict[str, str]:
     known = {**made, **before}
     if known == before:
         return known
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    text = json.dumps(known, indent=1, sort_keys=True) + "\n"
     try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-            json.dump(known, out, indent=1, sort_keys=True)
-            out.write("\n")
-        temporary.replace(file)
+        outputfile.replace(file, text.encode(), mode=outputfile.PRIVATE)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise BadInputError(f"passwords: expected to write {file}: {error.strerror}") from error
     return known
 

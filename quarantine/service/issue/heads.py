@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import secrets
 import syslog
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from eraser.protocol.transport.signing import PrivateKey
+from quarantine import outputfile
 from quarantine.doors import Clock, utc_now
 from quarantine.errors import BadInputError, QuarantineError, UnavailableError, UnreadableError
 from quarantine.evidence.chain import head
 from quarantine.evidence.chain.head import Head
+from quarantine.inputfile import read_found
 from quarantine.record.store import Store
 from quarantine.record.words.reasons import AlarmCode
 from quarantine.rules.alarmbook import StandingAlarms, alarm
@@ -86,7 +86,7 @@ class HeadDirectory:
         path = self.directory / f"{day}{head.SUFFIX}"
         if path.exists():
             return
-        self.directory.mkdir(parents=True, exist_ok=True, mode=0o755)
+        outputfile.make_directory(self.directory)
         last, before = self.store.last_certificate(), self.newest()
         said = Head(
             format=head.FORMAT,
@@ -94,18 +94,17 @@ class HeadDirectory:
             written_at=iso(now),
             position=last.number if last else 0,
             digest=last.digest if last else "",
-            previous=head.digest(before.read_bytes()) if before else "",
+            previous=head.digest(read_found(before, "head")) if before else "",
             organisation=self.organisation,
         )
         lost = self._lost(before) if before else ""
         token = head.sign(said, self.key)
         # On the disk first, then told, then in its place: what was told once is not told anew
         # with another time because the disk is full.
-        with _durable(path, token.encode()) as temporary:
-            end = f"certificate {said.position} {said.digest}" if last else "no certificate yet"
-            self.tell(f"signed head {day}: {end}; {token}")
-            with contextlib.suppress(FileExistsError):  # another process was quicker
-                os.link(temporary, path)
+        end = f"certificate {said.position} {said.digest}" if last else "no certificate yet"
+        told = f"signed head {day}: {end}; {token}"
+        with contextlib.suppress(FileExistsError):  # another process was quicker
+            outputfile.create(path, token.encode(), before=lambda: self.tell(told))
         LOG.info("signed head of %s written: %s", day, path)
         if lost:
             alarm("the chain of certificates", AlarmCode.CHAIN_CUT, lost)
@@ -113,7 +112,7 @@ class HeadDirectory:
     def _lost(self, before: Path) -> str:
         """A record that was set back says nothing of it; the head before today's does."""
         try:
-            kept = head.read(before.read_bytes(), [self.key.public], str(before))
+            kept = head.read(read_found(before, "head"), [self.key.public], str(before))
         except BadInputError:
             return ""  # of a former key, or damaged: 'ledger verify --heads' tells
         try:
@@ -133,9 +132,7 @@ class HeadDirectory:
         files = sorted(self.directory.glob(f"*{head.SUFFIX}"), reverse=True)
         missing = [file for file in files if not stamp_of(file).exists()]
         for file in missing[:STAMPS_A_PASS]:
-            answer = self.stamp(file.read_bytes())
-            with _durable(stamp_of(file), answer) as temporary:
-                temporary.replace(stamp_of(file))
+            outputfile.replace(stamp_of(file), self.stamp(read_found(file, "head")))
             LOG.info("time stamp of %s written", file)
 
     def _tried(self, what: str, action: Callable[[], None]) -> bool:
@@ -151,26 +148,3 @@ class HeadDirectory:
             return False
         self._wrong.end(what, AlarmCode.HEAD_MISSING, "it is there")
         return True
-
-
-@contextlib.contextmanager
-def _durable(path: Path, data: bytes) -> Iterator[Path]:
-    """A file with other name beside ``path`` that has reached the disk; gone afterwards."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    try:
-        with temporary.open("wb") as handle:
-            handle.write(data)
-            handle.flush()
-            os.fsync(handle.fileno())
-        yield temporary
-        _sync(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

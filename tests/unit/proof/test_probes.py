@@ -243,7 +243,7 @@ def test_a_file_keeps_them_and_no_byte_of_the_owner(image: Image, tmp_path: Path
     assert all(
         again.unchanged(n, raw[n * BLOCK : (n + 1) * BLOCK]) == prints.has(n) for n in range(300)
     )
-    assert list(tmp_path.glob("*.new")) == []
+    assert list(tmp_path.glob(".prints*")) == []
 
 
 def test_a_saved_file_is_synced_with_its_directory(
@@ -258,7 +258,9 @@ def test_a_saved_file_is_synced_with_its_directory(
 
     monkeypatch.setattr(os, "fsync", fsync)
     Fingerprints(KEY, 1).save(str(tmp_path / "prints"))
-    assert synced == [str(tmp_path / "prints.new"), str(tmp_path)]
+    data, directory = synced
+    assert data.startswith(str(tmp_path / ".prints."))
+    assert directory == str(tmp_path)
 
 
 def test_a_damaged_file_is_known(tmp_path: Path) -> None:

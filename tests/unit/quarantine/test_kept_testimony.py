@@ -20,7 +20,7 @@ from eraser.protocol.policy import Policy
 from eraser.protocol.report import REPORT_TYPE, EraseReport, Verdict
 from eraser.protocol.ticket import LastOwner
 from eraser.protocol.transport.signing import PrivateKey
-from quarantine import cli
+from quarantine import cli, outputfile
 from quarantine.errors import BadInputError, UnreadableError
 from quarantine.evidence import certificate, consistency, testimony
 from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
@@ -378,14 +378,14 @@ def test_a_certificate_is_never_there_without_its_testimony(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The certificate's file is the last one: a disk that is full before it leaves none."""
-    whole, write = papers(), Path.write_bytes
+    whole, write = papers(), outputfile.replace
 
-    def full(path: Path, data: bytes) -> int:
+    def full(path: Path, data: bytes, *, synced: bool) -> None:
         if ".host.jwk" in path.name:
             raise OSError(28, "No space left on device")
-        return write(path, data)
+        write(path, data, synced=synced)
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(outputfile, "replace", full)
     with pytest.raises(OSError, match="No space"):
         files.write_files(tmp_path, whole.signed, whole.given)
     assert {path.suffix for path in tmp_path.iterdir()} == {".jws"}

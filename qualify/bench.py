@@ -10,17 +10,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from qualify import VERSION, fiorun, machine, result, target
+from qualify import VERSION
 from qualify.errors import BadInputError
-from qualify.fiojson import Sample
-from qualify.histogram import Histogram
-from qualify.journal import Entry, Journal
-from qualify.plan import Plan, following, steady
-from qualify.presets import SOURCE_LOAD, Preset, source_options
+from qualify.fio import fiorun
+from qualify.fio.fiojson import Sample
+from qualify.fio.histogram import Histogram
+from qualify.fio.presets import SOURCE_LOAD, Preset, source_options
+from qualify.fio.workload import MIB, Cell, Load, Place, cell_options, fill_options
+from qualify.host import machine, target
+from qualify.host.target import Target
 from qualify.progress import Progress
-from qualify.steady import WINDOW
-from qualify.target import Target
-from qualify.workload import MIB, Cell, Load, Place, cell_options, fill_options
+from qualify.results import result
+from qualify.rounds.journal import Entry, Journal
+from qualify.rounds.plan import Plan, following, steady
+from qualify.rounds.steady import WINDOW
 
 FILL_FLOOR: Final = 20 * MIB
 """Bytes a second that a target must take while it is filled: less is a target that hangs."""

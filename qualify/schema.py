@@ -11,8 +11,8 @@ import typing
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
-from qualify.result import SCHEMA, Result
-from qualify.steady import Steady
+from qualify.results.result import SCHEMA, Result
+from qualify.rounds.steady import Steady
 
 _SIGNED: Final = ((Steady, "slope"),)
 """All other numbers are 0 or more."""

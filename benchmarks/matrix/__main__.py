@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from qualify.presets import PRESETS
+from qualify.fio.presets import PRESETS
 from tests.lab.rack import Rack
 from tests.lab.rack.guests import TenantGuest
 

@@ -7,10 +7,11 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from qualify import reading, table, words
 from qualify.cli.output import EXIT_SLOWER, add_format
-from qualify.compare import compare
 from qualify.errors import BadInputError
+from qualify.report import table, words
+from qualify.results import reading
+from qualify.results.compare import compare
 
 
 def _percent(text: str) -> float:

@@ -7,9 +7,9 @@ import json
 import math
 from dataclasses import asdict
 
-from qualify import words
 from qualify.cli.output import EXIT_NO_LEVEL, add_format
-from qualify.levels import LEVELS, TOLERANCE, grade
+from qualify.report import words
+from qualify.results.levels import LEVELS, TOLERANCE, grade
 
 
 def _above_zero(text: str) -> float:

@@ -10,15 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from qualify import bench, table, target, words
+from qualify import bench
 from qualify.bench import Request
 from qualify.cli.output import Interrupted, add_format
 from qualify.errors import BadInputError
-from qualify.journal import Journal
-from qualify.presets import PRESETS, SOURCE_LOAD, Preset
+from qualify.fio.presets import PRESETS, SOURCE_LOAD, Preset
+from qualify.fio.workload import EXTRA_MIX, GIB, KIB, MIB, Load, matrix
+from qualify.host import target
 from qualify.progress import Progress
-from qualify.result import Result
-from qualify.workload import EXTRA_MIX, GIB, KIB, MIB, Load, matrix
+from qualify.report import table, words
+from qualify.results.result import Result
+from qualify.rounds.journal import Journal
 
 _MAX_JOBS: Final = 32
 """As many as the source had cores: more jobs than processors only wait for each other."""

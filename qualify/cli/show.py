@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from qualify import reading, table, words
 from qualify.cli.output import add_format
+from qualify.report import table, words
+from qualify.results import reading
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

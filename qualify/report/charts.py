@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from qualify import words
-from qualify.report import svg
+from qualify.fio.workload import Cell, size_text
+from qualify.report import svg, words
 from qualify.report.scale import Axis, axis, ratio_step, step
-from qualify.workload import Cell, size_text
 
 Say = Callable[[float], str]
 """A value for people."""

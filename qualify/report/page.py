@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from pathlib import Path
 
-from qualify import table, words
-from qualify.compare import Change, Comparison
 from qualify.errors import BadInputError
-from qualify.levels import I1_READ_IOPS, I1_WRITE_IOPS
-from qualify.report import charts, views
+from qualify.fio.workload import size_text
+from qualify.report import charts, table, views, words
 from qualify.report.surface import Surface
-from qualify.result import CellResult, Result, Way
-from qualify.workload import size_text
+from qualify.results.compare import Change, Comparison
+from qualify.results.levels import I1_READ_IOPS, I1_WRITE_IOPS
+from qualify.results.result import CellResult, Result, Way
 
 Tile = tuple[str, str, str]
 """A name, the figure, and a line below it."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from qualify import words
-from qualify.report import svg
+from qualify.fio.workload import Cell, size_text
+from qualify.report import svg, words
 from qualify.report.scale import Axis, linear_ticks, step
 from qualify.report.svg import Point
-from qualify.workload import Cell, size_text
 
 _WIDTH, _HEIGHT = 620.0, 440.0
 _CENTRE = 325.0

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from qualify import words
-from qualify.report import charts
+from qualify.fio.workload import Cell, size_text
+from qualify.report import charts, words
 from qualify.report.charts import Series
 from qualify.report.surface import Surface
-from qualify.result import CellResult, Latency, Result, Way
-from qualify.workload import Cell, size_text
+from qualify.results.result import CellResult, Latency, Result, Way
 
 Figure = tuple[str, str, str]
 """Title, one line of explanation, and the picture."""

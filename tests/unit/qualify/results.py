@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from qualify import result, steady
-from qualify.fiojson import Sample, Side
-from qualify.histogram import Histogram
-from qualify.journal import Entry
-from qualify.plan import Plan
-from qualify.workload import Cell, matrix
+from qualify.fio.fiojson import Sample, Side
+from qualify.fio.histogram import Histogram
+from qualify.fio.workload import Cell, matrix
+from qualify.results import result
+from qualify.rounds import steady
+from qualify.rounds.journal import Entry
+from qualify.rounds.plan import Plan
 
 CELLS = matrix()
 PLAN = Plan(CELLS, (5, 25), Cell(4096, 0))

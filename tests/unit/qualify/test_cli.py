@@ -17,15 +17,18 @@ import jsonschema
 import pytest
 
 import qualify
-from qualify import bench, machine, reading, target, words
+from qualify import bench
 from qualify.cli import app as cli
 from qualify.errors import BadInputError
-from qualify.fiojson import Sample
-from qualify.journal import Journal
-from qualify.plan import Plan
-from qualify.presets import PRESETS
+from qualify.fio.fiojson import Sample
+from qualify.fio.presets import PRESETS
+from qualify.fio.workload import MIB, Cell, Load
+from qualify.host import machine, target
 from qualify.progress import Progress, clock
-from qualify.workload import MIB, Cell, Load
+from qualify.report import words
+from qualify.results import reading
+from qualify.rounds.journal import Journal
+from qualify.rounds.plan import Plan
 from tests.unit.qualify.results import made, rate, sample
 
 SHORT = ["--size", "4M", "--seconds", "1", "--rounds", "1", "--jobs", "1"]

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from qualify import table
-from qualify.compare import compare
-from qualify.workload import Cell
+from qualify.fio.workload import Cell
+from qualify.report import table
+from qualify.results.compare import compare
 from tests.unit.qualify.results import CELLS, made, rate
 
 BEFORE = made()

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qualify.errors import FioError
-from qualify.fiojson import parse
-from qualify.histogram import Histogram
+from qualify.fio.fiojson import parse
+from qualify.fio.histogram import Histogram
 
 SAMPLES = Path(__file__).parent / "samples"
 MIXED = (SAMPLES / "fio-3.33-mixed.json").read_text()

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from qualify import fiorun
 from qualify.errors import FioError
-from qualify.workload import MIB, Cell, Load, Place, cell_options, fill_options
+from qualify.fio import fiorun
+from qualify.fio.workload import MIB, Cell, Load, Place, cell_options, fill_options
 
 SAMPLES = Path(__file__).parent / "samples"
 LOAD = Load("libaio", 4, 2)

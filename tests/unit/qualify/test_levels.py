@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qualify.levels import LEVELS, grade
+from qualify.results.levels import LEVELS, grade
 
 SIZE = 256 * 10**9
 """The sources measured a volume of 256 GB."""

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qualify import reading, table
-from qualify.compare import compare
-from qualify.report import page, scale, svg
+from qualify.fio.workload import Cell
+from qualify.report import page, scale, svg, table
 from qualify.report.surface import Surface
-from qualify.result import Result
-from qualify.workload import Cell
+from qualify.results import reading
+from qualify.results.compare import compare
+from qualify.results.result import Result
 from tests.unit.qualify.results import CELLS, made, rate
 
 EVIL = '"><script>x</script>&'

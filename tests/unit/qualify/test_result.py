@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 
 import qualify
 from eraser import VERSION
-from qualify import reading, result, schema
+from qualify import schema
 from qualify.errors import BadInputError
-from qualify.fiojson import Sample, Side
-from qualify.histogram import Histogram
-from qualify.journal import Entry, Journal
-from qualify.workload import Cell
+from qualify.fio.fiojson import Sample, Side
+from qualify.fio.histogram import Histogram
+from qualify.fio.workload import Cell
+from qualify.results import reading, result
+from qualify.rounds.journal import Entry, Journal
 from tests.unit.qualify.results import CELLS, PLAN, entries, made, sample
 
 CHECKED_IN = Path(qualify.__file__).with_name("result.schema.json")

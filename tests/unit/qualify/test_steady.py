@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qualify.steady import judge
+from qualify.rounds.steady import judge
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from qualify import inuse, target
 from qualify.errors import BadInputError, BenchError, InUseError
-from qualify.system import System
-from qualify.workload import MIB, Place
+from qualify.fio.workload import MIB, Place
+from qualify.host import inuse, target
+from qualify.host.system import System
 from tests.unit.qualify.conftest import Loop
 
 

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from qualify.plan import Plan, following
-from qualify.presets import PRESETS, source_options
-from qualify.workload import MIB, Cell, Load, Place, cell_options, fill_options, matrix, size_text
+from qualify.fio.presets import PRESETS, source_options
+from qualify.fio.workload import (
+    MIB,
+    Cell,
+    Load,
+    Place,
+    cell_options,
+    fill_options,
+    matrix,
+    size_text,
+)
+from qualify.rounds.plan import Plan, following
 
 PLACE = Place("/dev/nvme0n1", 64 * MIB)
 LOAD = Load("libaio", 32, 4)

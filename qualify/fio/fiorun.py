@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from qualify import fiojson
 from qualify.errors import FioError
+from qualify.fio import fiojson
 
 TICK: Final = 0.5
 """Seconds between two calls of the progress line."""

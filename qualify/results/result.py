@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from qualify import steady
-from qualify.fiojson import Side
-from qualify.histogram import PERCENTILES, Histogram
-from qualify.journal import Entry
-from qualify.levels import I1_READ_IOPS, I1_WRITE_IOPS, grade
-from qualify.plan import Plan
-from qualify.steady import Steady
-from qualify.workload import KIB, Cell
+from qualify.fio.fiojson import Side
+from qualify.fio.histogram import PERCENTILES, Histogram
+from qualify.fio.workload import KIB, Cell
+from qualify.results.levels import I1_READ_IOPS, I1_WRITE_IOPS, grade
+from qualify.rounds import steady
+from qualify.rounds.journal import Entry
+from qualify.rounds.plan import Plan
+from qualify.rounds.steady import Steady
 
 SCHEMA: Final = "nvme-bench/1"
 

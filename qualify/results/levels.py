@@ -17,7 +17,7 @@ lie up to 1.2 % below its formula (56.9k IOPS where VPU 120 promises 57,600 at 2
 I1_READ_IOPS: Final = 2_374_000
 I1_WRITE_IOPS: Final = 1_710_000
 """4k random reads and writes of the source's array of four drives (32 cores, fio as in
-:mod:`qualify.presets`)."""
+:mod:`qualify.fio.presets`)."""
 
 
 @dataclass(frozen=True)

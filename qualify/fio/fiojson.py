@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from qualify.errors import FioError
-from qualify.histogram import Histogram
+from qualify.fio.histogram import Histogram
 
 MAX_TEXT: Final = 32 * 2**20
 """Bytes. A run with group reporting prints well under one MiB."""

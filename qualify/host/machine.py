@@ -8,8 +8,8 @@ import re
 import resource
 from pathlib import Path
 
-from qualify.result import Machine
-from qualify.system import System
+from qualify.host.system import System
+from qualify.results.result import Machine
 
 
 def machine(system: System | None = None) -> Machine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from qualify.workload import GIB, KIB, MIB, Cell, Load, matrix
+from qualify.fio.workload import GIB, KIB, MIB, Cell, Load, matrix
 
 SOURCE_JOBS: Final = 32
 SOURCE_FILE: Final = 64 * MIB

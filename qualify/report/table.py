@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from qualify import words
-from qualify.compare import TAIL_TOLERANCE, Comparison
-from qualify.result import CellResult, Grade, Result
-from qualify.workload import Cell, size_text
+from qualify.fio.workload import Cell, size_text
+from qualify.report import words
+from qualify.results.compare import TAIL_TOLERANCE, Comparison
+from qualify.results.result import CellResult, Grade, Result
 
 
 def lines(result: Result) -> Iterator[str]:

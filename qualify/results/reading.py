@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from qualify.errors import BadInputError
-from qualify.result import SCHEMA, Result
+from qualify.results.result import SCHEMA, Result
 
 MAX_BYTES: Final = 16 * 2**20
 _MAX_CELLS: Final = 4096

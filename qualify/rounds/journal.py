@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from qualify.errors import BadInputError
-from qualify.fiojson import Sample, Side
-from qualify.histogram import Histogram
-from qualify.workload import Cell
+from qualify.fio.fiojson import Sample, Side
+from qualify.fio.histogram import Histogram
+from qualify.fio.workload import Cell
 
 MAX_BYTES: Final = 512 * 2**20
 

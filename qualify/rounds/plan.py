@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from qualify.steady import WINDOW, Steady, judge
-from qualify.workload import Cell
+from qualify.fio.workload import Cell
+from qualify.rounds.steady import WINDOW, Steady, judge
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from qualify.result import CellResult, Result
-from qualify.workload import Cell, size_text
+from qualify.fio.workload import Cell, size_text
+from qualify.results.result import CellResult, Result
 
 TAIL_TOLERANCE: Final = 0.10
 """Share that a 99th percentile may gain without a word, where nobody said what is too much."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from qualify.errors import InUseError
-from qualify.system import System, unescape
+from qualify.host.system import System, unescape
 
 _GONE: Final = (errno.ENOENT, errno.ESRCH, errno.EINVAL, errno.ESTALE)
 _TIMEOUT: Final = 60.0

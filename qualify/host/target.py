@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from qualify import inuse
 from qualify.errors import BadInputError, InUseError
-from qualify.presets import SOURCE_JOBS
-from qualify.system import System
-from qualify.workload import MIB, Place, size_text
+from qualify.fio.presets import SOURCE_JOBS
+from qualify.fio.workload import MIB, Place, size_text
+from qualify.host import inuse
+from qualify.host.system import System
 
 DEVICE: Final = "device"
 FILE: Final = "file"

@@ -1,0 +1,1 @@
+"""What fio is asked to do, and what it answers."""

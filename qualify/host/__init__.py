@@ -1,0 +1,1 @@
+"""The machine that measures, and what on it may be measured."""

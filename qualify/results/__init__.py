@@ -1,0 +1,1 @@
+"""What was measured, as one object: read back, graded, held beside another."""

@@ -1,0 +1,1 @@
+"""Runs of fio, round after round: which comes next, and whether they have settled."""

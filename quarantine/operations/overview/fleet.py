@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from eraser.protocol.identity import Slot
 from quarantine.conf.capacity import SoldFlavor
@@ -15,7 +15,7 @@ from quarantine.errors import BadInputError
 from quarantine.operations.overview import capacity
 from quarantine.operations.overview.holds import HeldCount
 from quarantine.operations.plane import Plane
-from quarantine.record.pages import SlotLine, SlotOrder, SlotQuery
+from quarantine.record.pages import SlotLine
 from quarantine.record.store import Store
 from quarantine.record.totals import ComingSlot, StockTotal
 from quarantine.record.words.states import CASE_OPEN, FREE_TO_SCHEDULE, WORKING, State
@@ -136,20 +136,9 @@ def look(plane: Plane) -> Fleet:
         )
 
 
-def slots(
-    plane: Plane,
-    query: SlotQuery,
-    *,
-    limit: int,
-    order: SlotOrder = SlotOrder.SLOT,
-    descending: bool = False,
-    after: tuple[Any, Any] | None = None,
-) -> tuple[SlotOutlook, ...]:
-    """A page of slots, each with why it cannot be sold. Raises ``UnavailableError``."""
+def outlooks(plane: Plane, lines: Sequence[SlotLine]) -> tuple[SlotOutlook, ...]:
+    """Slots of a list, each with why it cannot be sold. Raises ``UnavailableError``."""
     with plane.parts() as parts:
-        lines = parts.store.slot_page(
-            query, limit=limit, order=order, descending=descending, after=after
-        )
         return _outlooks(parts, lines)
 
 

@@ -32,7 +32,7 @@ def find(visit: Visit) -> Shown:
     sort, size = words.get("sort", "slot"), visit.most(words.get("limit", SIZES[0]))
     order, descending = SORTS[sort]
     marker = words.get("marker")
-    found = fleet.slots(
+    lines = slots.page(
         visit.plane,
         SlotQuery(
             states=tuple(words.get("state", ())),
@@ -45,12 +45,12 @@ def find(visit: Visit) -> Shown:
         descending=descending,
         after=None if marker is None else read_marker(marker, order),
     )
-    now = visit.now
+    found, now = fleet.outlooks(visit.plane, lines), visit.now
     rows = [_row(visit, one, now) for one in found]
     kept = {name: value for name, value in words.items() if name not in ("marker", "part")}
     following = ""
-    last = next((one.line for one in reversed(found) if marks(one.line, order)), None)
-    if len(found) == size and last is not None:
+    last = next((line for line in reversed(lines) if marks(line, order)), None)
+    if len(lines) == size and last is not None:
         following = visit.url("/slots", {**kept, "marker": marker_of(last, order)})
     said = {
         "rows": rows,
@@ -92,7 +92,8 @@ def slot_page(
     siblings: tuple[SlotOutlook, ...] = ()
     if visit.allows("slots:list") and view.state.value in CASE_STATES:
         query = SlotQuery(host=view.slot.host, states=CASE_STATES)
-        siblings = fleet.slots(visit.plane, query, limit=visit.most(SIZES[0]))
+        same_host = slots.page(visit.plane, query, limit=visit.most(SIZES[0]))
+        siblings = fleet.outlooks(visit.plane, same_host)
     issued: tuple[Any, ...] = ()
     if visit.allows("certificates:list"):
         issued = certificates.page(visit.plane, limit=visit.most(_CERTIFICATES), slot=view.slot)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from quarantine.operations import slots
 from quarantine.operations.overview import fleet, health
 from quarantine.operations.overview.fleet import Fleet, SlotOutlook
 from quarantine.operations.slots import SlotOrder, SlotQuery, State
@@ -76,10 +77,10 @@ def _held(visit: Visit, now: Fleet) -> Piece:
         code = None if kind.code == "older" else kind.code
         query = SlotQuery(states=("held",), hold_code=code)
         count = EACH if code else 50
-        lines = fleet.slots(visit.plane, query, limit=count, order=SlotOrder.ENTERED_AT)
+        lines = slots.page(visit.plane, query, limit=count, order=SlotOrder.ENTERED_AT)
         if code is None:
-            lines = tuple(one for one in lines if one.line.hold_code is None)[:EACH]
-        kinds.append((kind, _rows(visit, lines)))
+            lines = tuple(line for line in lines if line.hold_code is None)[:EACH]
+        kinds.append((kind, _rows(visit, fleet.outlooks(visit.plane, lines))))
     count = sum(kind.slots for kind in now.held)
     more = sum(kind.slots for kind in now.held[KINDS:])
     return _piece(visit, "held", {"kinds": kinds, "count": count, "more": more}, now)

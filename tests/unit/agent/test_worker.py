@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+import os
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import pytest
 
-from eraser.agent.worker import Worker
+from eraser.agent.worker import DEAF_SECONDS, EXIT_DEAF, TICK_SECONDS, Worker
 from eraser.protocol.policy import VerificationMode
 from tests.unit.protocol.test_codec import ORDER
 
@@ -61,3 +62,70 @@ def test_the_log_says_what_became_of_an_order_in_the_layout_of_nist(
     assert [record for record in caplog.records if record.name == "eraser.agent.worker"] == []
     worker.order("nist")
     assert "'nist', which is gone: every block is read, as in 'full'" in caplog.text
+
+
+@dataclass
+class Ticking:
+    """A worker, the broker that takes its ticks or does not, and how it ended."""
+
+    now: float = 0.0
+    away: bool = False
+    sent: int = 0
+    ended: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.worker = Worker.__new__(Worker)
+        vars(self.worker).update(
+            _clock=SimpleNamespace(monotonic=lambda: self.now),
+            _heard=0.0,
+            _ticked=0.0,
+            app=SimpleNamespace(send_task=self._take),
+            host="cmp1",
+        )
+
+    def _take(self, *_: object, **__: object) -> None:
+        if self.away:
+            raise OSError("no broker")
+        self.sent += 1
+
+    def passes(self, seconds: float, *, heard: bool) -> None:
+        """Round after round, ten a second in the product; each tick is heard, or none is."""
+        end = self.now + seconds
+        while self.now < end and not self.ended:
+            self.now += 1.0
+            self.worker._listen()
+            if heard and not self.away:
+                self.worker.tick()
+
+
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> Ticking:
+    made = Ticking()
+    monkeypatch.setattr(os, "_exit", made.ended.append)
+    return made
+
+
+def test_a_worker_that_sends_and_hears_nothing_ends_for_systemd_to_start_it(
+    ticking: Ticking,
+) -> None:
+    """Its hellos would go on: nobody else would notice that it takes no orders."""
+    ticking.passes(3 * DEAF_SECONDS, heard=True)
+    assert not ticking.ended
+    ticking.passes(3 * DEAF_SECONDS, heard=False)
+    assert ticking.ended == [EXIT_DEAF]
+    assert ticking.now <= 4 * DEAF_SECONDS + 2 * TICK_SECONDS
+
+
+def test_a_broker_that_is_away_makes_nobody_deaf(ticking: Ticking) -> None:
+    ticking.away = True
+    ticking.passes(3 * DEAF_SECONDS, heard=False)
+    ticking.away = False
+    ticking.passes(DEAF_SECONDS - TICK_SECONDS, heard=False)
+    assert not ticking.ended
+    ticking.passes(2 * TICK_SECONDS, heard=False)
+    assert ticking.ended == [EXIT_DEAF]
+
+
+def test_a_tick_is_sent_now_and_then(ticking: Ticking) -> None:
+    ticking.passes(10 * TICK_SECONDS, heard=True)
+    assert ticking.sent == 10

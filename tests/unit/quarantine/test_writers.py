@@ -1,6 +1,7 @@
 """Who writes what: each table has one module, and each column of a slot is set where it is named.
 
 Read off the source, so that a second writer is a line in this file that somebody has to defend.
+Those that stay are defended in docs/decisions/house.md.
 """
 
 from __future__ import annotations

@@ -132,6 +132,8 @@ def hold_reasons(
         for nsid in after.detached
     ]
     found += after.differences
+    # Trouble in restoring explains a difference. Where the drive is as its profile in the end, it
+    # holds nobody.
     if after.differences and state.restored is not None:
         found += state.restored.problems
     if after.health is not None:

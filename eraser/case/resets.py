@@ -52,6 +52,8 @@ def by_bus(desk: CaseSession) -> str:
         return f"the kernel offers it no such reset (reset_method: {before or 'none'})"
     if before == resetmethod.BUS and not desk.state.narrowed:
         return _by_kernel(desk)
+    # In the journal before the kernel is told: the next run of a case that dies in between finds
+    # what to put back.
     if before != resetmethod.BUS:
         desk.note(Narrowed(before))
     try:

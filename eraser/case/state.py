@@ -285,6 +285,7 @@ class CaseState:
             case Unlocked():
                 self.locked = False
             case Keyed():
+                # A second key: without the first nobody can tell what was planted with it.
                 self.key_lost = bool(self.key)
                 self.key = entry.digest
                 self.planted.clear()
@@ -334,6 +335,7 @@ class CaseState:
                 self.rounds += 1
                 self.again = entry.reason
                 self.retried = self.retried or entry.read
+                # Another erase follows: nothing that was read before it proves anything.
                 self.reset, self.seed, self.verified = None, "", None
             case Spent():
                 name = entry.step.value

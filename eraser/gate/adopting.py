@@ -143,6 +143,7 @@ def forget(state_dir: Path, host: Host, address: str, reason: str, by: str) -> O
     cannot come. Raises ``EraserError`` and ``OSError``: then nothing is forgotten.
     """
     at, kind = host.clock.utc(), pci_ids(host, address)
+    # Before the book's lock, for which every start waits: the drive may be mute.
     drive = look(host, [address], LOOK_SECONDS)[address]
     with books.opened(state_dir) as book:
         entry = book.book.entry(address)

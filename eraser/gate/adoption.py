@@ -79,10 +79,13 @@ def adopt(
             since=at,
             adopted=True,
             let_in=None,
+            # While a drive cannot be read, the place that it has not left is all that tells it.
             place="" if now.identity is not None else now.place,
         )
         book = book.with_entry(dataclasses.replace(entry, owner=owner))
         added.append((address, owner))
+    # Before there was a gate a boot may have dealt the addresses out anew: a guest whose drive
+    # nobody read may have got the one that another slot's entry tells of.
     unread = {owner.pci for _address, owner in added if owner.identity is None}
     for entry in book.entries:
         if _may_be_elsewhere(entry, unread, slots.get(entry.address), places):
@@ -128,6 +131,8 @@ def _conflict(book: Book, address: str, having: list[DomainDrives], now: SlotNow
             f"expected no owner but {names}, found domain {owner.name!r} ({owner.domain}) since "
             f"{owner.since}; release the slot if that one is gone for good"
         )
+    # Its own record, perhaps of an earlier incarnation: after a new installation of the host this
+    # is how the record is renewed, so no erase and no ticket stands against it.
     if owner is not None:
         return ""
     if now.case.standing is CaseStanding.OPEN:

@@ -65,6 +65,7 @@ def _never(ticket: Ticket, facts: SlotFacts) -> str:
     case, owner = facts.case, facts.entry.owner
     if ticket.incarnation != facts.incarnation:
         return "the ticket is for another incarnation of this host: register it, and erase again"
+    # An open case without an order is one by hand, or one that could not be read: both may pass.
     readable = case.order_id or case.standing is not CaseStanding.OPEN
     if readable and (ticket.order_id, ticket.generation) != (case.order_id, case.generation):
         newest = f"{case.generation} ({case.order_id})" if case.order_id else "none"

@@ -148,6 +148,8 @@ def _barred(facts: SlotFacts) -> StartRefusal | None:
             f"the drive does not answer: {drive.trouble}",
             "'nvme-eraser inspect' shows when it does again",
         )
+    # Of all that bars this alone ends the ticket: the drive is no longer as it was certified,
+    # however the sanitize ends.
     if drive.sanitize in (SanitizeState.RUNNING, SanitizeState.FAILED):
         return _refused(
             facts,
@@ -204,6 +206,8 @@ def _away(facts: SlotFacts) -> str:
 
 def _by_ticket(facts: SlotFacts, identity: ControllerIdentity) -> StartRefusal | None:
     """Why the slot's ticket does not let anybody in; None where it does."""
+    # Void is for good, and has the drive erased again. So a reason that can pass (a namesake that
+    # is taken out, a log that is read the next time) refuses this start and leaves the ticket.
     kept, case, owner = facts.entry.ticket, facts.case, facts.entry.owner
     if owner is not None:
         return _refused(

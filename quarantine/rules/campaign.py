@@ -66,6 +66,7 @@ def next_move(line: CampaignSlot, record: SlotRecord | None, terms: CampaignTerm
         return _skipped("the slot is enrolled no more" if record is None else "it is retired")
     digest = None if record.identity is None else record.identity.digest
     another = digest != line.drive
+    # Before the drive is compared: a hold of the campaign's own is ended, whichever drive is there.
     if line.step is CampaignStep.ERASING:
         return _erasing(line, record, terms, another)
     if another:

@@ -176,6 +176,8 @@ def _quarantined(look: Observation) -> Action:
     if broken is not None:
         return broken
     if look.ours is None:
+        # Only a custody that was seen can vanish: of one that is TAKING the request may not have
+        # been made before its look died.
         if record.custody_stage is Custody.HELD:
             return amend(_CUSTODY_GONE, _NO_CASE, alarm=AlarmCode.CUSTODY_GONE)
         return Action(ActionKind.TAKE, "custody again")
@@ -242,6 +244,9 @@ def _certified(look: Observation) -> Action:
     record = look.record
     begun = record.custody_stage is Custody.RETURNING
     if look.ours is None:
+        # RETURNING is written before the request that gives the drive back: without it somebody
+        # else took our custody away. A hold locks nothing in Placement, so a drive that is free
+        # is reserved first, and held by the next look.
         if not look.locked and not look.others and (look.lacks or not begun):
             return reserve(
                 f"free although {look.lacks or 'we did not give it back'}; reserved first",
@@ -258,10 +263,12 @@ def _certified(look: Observation) -> Action:
                     consumer=look.others[0] if look.others else record.consumer,
                 ),
             )
+        # Whoever has it by now got it clean, and is its user from the next look on.
         return move(
             Event.RETURNED,
             changes=SlotChanges(custody=None, custody_stage=Custody.NONE, consumer=None, detail=""),
         )
+    # A claim on a drive under custody is graver than both, and its hold names the claimant.
     if look.lacks and not look.others:
         return hold(HoldCode.NOT_CLEAN, look.lacks)
     if look.strange_custody and not look.others:

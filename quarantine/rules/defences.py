@@ -35,6 +35,8 @@ def weigh(record: SlotRecord, host: HostRecord | None, limits: ServiceLimits) ->
         )
     hello, heard = host.hello, host.heard_at
     since = _seconds(record.entered_at, heard)
+    # A hello of before the slot's state names domains of its last tenant. One of just after it may
+    # have been on its way: it is good enough to let an order wait, not to call anybody.
     domains = hello.gate.domains if hello and hello.gate and since >= 0 else ()
     named = tuple(d for d in domains if record.slot.address in d.addresses)
     doubtful = bool(hello and limits.tickets and _doubtful(hello, limits))

@@ -22,6 +22,7 @@ def of_unproved(order: EraseOrder, report: EraseReport) -> HoldCode:
     read = () if report.verification is None else report.verification.namespaces
     if any(n.canaries or n.unchanged for n in read) or any(came_back(report.visits)):
         return HoldCode.DATA_LEFT
+    # A lock before the command that failed by it: the lock is what a person can take off.
     if _blocked(report):
         return HoldCode.LOCKED
     if report.methods and report.methods[-1].verdict is not Verdict.ERASED:

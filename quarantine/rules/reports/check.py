@@ -108,6 +108,8 @@ def check(
             *report.reasons,
             retire=(*retire, *_failed(order, report)),
         )
+    # A link of the chain cannot be taken back. So where nothing else contradicts, its certificate
+    # is tried out: one that would contradict itself, or that nobody could read, is never made.
     claims = tuple(_claims(order, report)) or tuple(_unsayable(order, report))
     loaded = tuple(images.loaded(installed, order, report))
     code = causes.of_unfit(

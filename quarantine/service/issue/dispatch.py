@@ -69,6 +69,8 @@ class Dispatcher:
                 f"found it {record.state}"
             )
         host = self.store.host(record.slot.host)
+        # A slot that was enrolled after its host's hello: the hello that is kept names its drive.
+        # What it names may hold the slot.
         if record.identity is None and host is not None and host.hello is not None:
             record = drive_inventory.learn(self.store, record, host.hello)
             if record.state is not State.QUARANTINED:

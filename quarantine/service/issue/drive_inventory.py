@@ -191,6 +191,8 @@ def _elsewhere(
         for other in store.slots(identity=identity):
             if other.slot == here:
                 continue
+            # A host may harm its own drives as much as it likes (promise 7): only what it says of
+            # others' has a bound.
             if other.slot.host != hello.host:
                 accused = _accused(store, hello.host) if accused is None else accused
                 if len(accused | {other.slot}) > ACCUSATIONS:

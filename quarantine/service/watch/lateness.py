@@ -64,6 +64,8 @@ class Lateness:
                     over(told.what, AlarmCode.LATE, "there was a good one again")
                 self._told = self._over = None
                 return ""
+            # As long as the first thing is late, of the same outage only what has less time calls
+            # anybody. Once it is over, the rest has as much time as ever before it does.
             if told is None or any(duty is told for duty in late):
                 self._over = None
             elif self._over is None:

@@ -253,6 +253,14 @@ class Narrowed:
 
 
 @dataclass(frozen=True)
+class Loosened:
+    """A namespace is about to be detached, to be attached again."""
+
+    nsid: int
+    """0: it is attached again."""
+
+
+@dataclass(frozen=True)
 class Visited:
     """The drive was used as by its next tenant."""
 
@@ -329,6 +337,7 @@ Entry = (
     | WasReset
     | Mapped
     | Narrowed
+    | Loosened
     | Visited
     | Seeded
     | Drawn
@@ -364,6 +373,7 @@ _KINDS: dict[str, type[Entry]] = {
         WasReset,
         Mapped,
         Narrowed,
+        Loosened,
         Visited,
         Seeded,
         Drawn,

@@ -5,7 +5,7 @@ An intent is in the journal before a command goes out, its result after it.
 
 from __future__ import annotations
 
-from eraser.case import restore, visit
+from eraser.case import namespaceacts, restore, visit
 from eraser.case.entries import Again
 from eraser.case.format import Format
 from eraser.case.sanitize import Sanitize, adopt
@@ -21,6 +21,9 @@ def erase(desk: CaseSession) -> None:
     state = desk.state
     while not state.halted:
         place = _next(state)
+        if state.loose and state.intent is None:
+            # A run died in between, or the drive would not attach it: before a method reaches it.
+            namespaceacts.settle(desk)
         if place is not None and visit.is_due(desk, place):
             # Before the layout is restored: what was planted stands in the one that there is.
             visit.between(desk, place)

@@ -92,20 +92,7 @@ def put_back(host: Host, address: str, before: str, *, timeout: float) -> str:
         return str(error)
 
 
-def _by_kernel(desk: CaseSession) -> str:
-    desk.recheck()
-    function, ready = desk.controller.function, desk.limits.ready
-    if used := _in_use(desk):
-        return used
-    try:
-        problem = binding.write_by_child(function, f"{function.directory}/reset", ready, b"1")
-    except DriveError as error:
-        problem = str(error)
-    _reclaim(desk)
-    return problem
-
-
-def _in_use(desk: CaseSession) -> str:
+def in_use(desk: CaseSession) -> str:
     """Drops our claim on the disks and looks whether somebody came since, who would lose the drive
     under their hands: who, where they have let go of it again by now, and we have our claim.
 
@@ -121,6 +108,19 @@ def _in_use(desk: CaseSession) -> str:
     return ""
 
 
+def _by_kernel(desk: CaseSession) -> str:
+    desk.recheck()
+    function, ready = desk.controller.function, desk.limits.ready
+    if used := in_use(desk):
+        return used
+    try:
+        problem = binding.write_by_child(function, f"{function.directory}/reset", ready, b"1")
+    except DriveError as error:
+        problem = str(error)
+    _reclaim(desk)
+    return problem
+
+
 def by_subsystem(desk: CaseSession) -> str:
     """Resets the NVM subsystem; why it was not done, empty where it was.
 
@@ -133,7 +133,7 @@ def by_subsystem(desk: CaseSession) -> str:
     if others := _neighbours(desk):
         return f"it would take the link of {' and '.join(others)} down too"
     desk.recheck()
-    if used := _in_use(desk):
+    if used := in_use(desk):
         return used
     try:
         desk.controller.reset_subsystem(timeout=desk.limits.ready)

@@ -97,7 +97,8 @@ def _layout(desk: CaseSession) -> Layouts:
     A sanitize that ran meanwhile may have kept the drive from telling of all namespaces.
     """
     inspected, plan = _inspected(desk), desk.state.plan
-    if desk.state.resumed or inspected.detached or (plan is not None and plan.locked):
+    locked = plan is not None and plan.locked
+    if desk.state.resumed or desk.state.loose or inspected.detached or locked:
         return _read_layout(desk)
     return inspected.namespaces, inspected.detached
 

@@ -235,7 +235,7 @@ def _steps(desk: CaseSession) -> None:
         raise NoMethodError(plan.refusal)
     probes.fingerprint(desk)
     verify.reconsider(desk)
-    if desk.state.allocated is not None and not desk.state.erased:
+    if desk.state.allocating is not None and not desk.state.erased:
         # A run that died after it had deleted them, and another round: they are erased again.
         temporary.allocate(desk)
     while desk.state.verified is None:

@@ -24,6 +24,7 @@ from eraser.case.entries import (
     Inspected,
     Intent,
     Keyed,
+    Loosened,
     Mapped,
     MethodDone,
     Narrowed,
@@ -103,6 +104,8 @@ class CaseState:
     """What registers told while no driver had the drive; None where they were not read then."""
     narrowed: str = ""
     """The function's reset methods as they have to be again."""
+    loose: int = 0
+    """The namespace that has to be attached again."""
     probe_seed: str = ""
     """Of the places where fingerprints are taken."""
     seed: str = ""
@@ -323,6 +326,8 @@ class CaseState:
                 self.mapped = entry.buffers
             case Narrowed():
                 self.narrowed = entry.methods
+            case Loosened():
+                self.loose = entry.nsid
             case Visited():
                 self.visits.append(entry.record)
             case Seeded():

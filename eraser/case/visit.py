@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from eraser.case import resets
+from eraser.case import namespaceacts, resets
 from eraser.case.entries import Visited
 from eraser.case.probes import FEATURE_ERROR_RECOVERY, make_readable, namespaces_to_read
 from eraser.case.session import CaseSession
@@ -42,7 +42,6 @@ NEVER = (
     "writes of more than 4 KiB",
     "Verify and Reservation Report",
     "logs that keep what a host wrote (telemetry it asked for, persistent events)",
-    "namespaces created, attached, detached or deleted",
     "Format without an erase",
     "features saved, Abort, vendor commands, and commands that the drive does not report",
 )
@@ -54,6 +53,15 @@ _ROUNDS: tuple[tuple[tuple[str, Callable[[CaseSession], str]], ...], ...] = (
     ((SUBSYSTEM, resets.by_subsystem), (CONTROLLER, resets.by_controller)),
 )
 """What a host does to a drive before a guest gets it, and what the guest itself can."""
+_NAMESPACES: tuple[tuple[tuple[str, Callable[[CaseSession], str]], ...], ...] = (
+    ((namespaceacts.DETACHED, namespaceacts.detach),),
+    # Once: canaries in a temporary one are gone after it.
+    (
+        (namespaceacts.DETACHED, namespaceacts.detach),
+        (namespaceacts.MADE, namespaceacts.make_again),
+    ),
+)
+"""What a guest does with namespaces, before each of these rounds."""
 SHUTDOWN = "shutdown of the controller"
 """Where the kernel's driver could not be made to let go of the drive."""
 _ASKED = (0x01, 0x02, 0x04, 0x06, 0x0B)
@@ -102,7 +110,11 @@ def between(desk: CaseSession, place: int) -> None:
     and :class:`DriveError` for a drive that is gone."""
     acts, undone, seen = list[ActRecord](), list(NEVER), _Seen()
     with desk.step(Step.ERASE, "as its next tenant"):
-        for ways in _ROUNDS:
+        for ways, changes in zip(_ROUNDS, _NAMESPACES, strict=True):
+            for name, way in changes:
+                problem = way(desk)
+                undone += [f"{name}: {problem}"] if problem else []
+            # The driver takes the drive anew after these: no disk is one that it knew before.
             _leave(desk, undone)
             for name, way in ways:
                 _repeat(desk, undone, name, way)
@@ -152,7 +164,10 @@ def after(
     if not desk.policy.verification.visit or state.visited(len(state.steps), wrote=False):
         return
     # The certificate has these beside those of the visit before the last method.
-    undone = [*NEVER, *(f"{way}: none after the last method" for way in (BUS, SUBSYSTEM))]
+    never = [BUS, SUBSYSTEM]
+    if namespaceacts.manages(desk):
+        never += [namespaceacts.DETACHED, namespaceacts.MADE]
+    undone = [*NEVER, *(f"{way}: none after the last method" for way in never)]
     undone.append("writes: nothing is written after the last method")
     undone += [f"{FUNCTION}: {unreset}"] if unreset else []
     if state.reset is None or not state.reset.announced:

@@ -17,7 +17,8 @@ from eraser.drive.inquiry import FEATURE_WRITE_PROTECTION
 from eraser.protocol.condition import Reservation
 from eraser.protocol.report import CommandRecord
 
-CREATE, DELETE, ATTACH = 0, 1, 0
+CREATE, DELETE = 0, 1
+ATTACH, DETACH = 0, 1
 """SEL, dword 10 bits 3:0, of Namespace Management and Attachment (Base 2.0, 5.22, 5.23)."""
 
 _RELEASE_CLEAR = 1

@@ -65,7 +65,7 @@ class Unallocated(enum.StrEnum):
     HOLD = "hold"
     """The same, and what could not be read is held under Purge too."""
     SKIP = "skip"
-    """No namespace is made: printed."""
+    """No namespace is made, and none is detached between two methods: printed."""
 
 
 class Buffers(enum.StrEnum):

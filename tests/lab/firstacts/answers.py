@@ -16,9 +16,6 @@ _REASONS: Final[dict[str, str]] = {
     r"Compare, .*": "done sector by sector, which asks for more",
     r"Format nvm": "a method of its own, where a drive has no Sanitize that the policy takes",
     r"Identify CNS (05|10)h": "describes controller and namespace, with nothing of the media",
-    r"Namespace (Management|Attachment) .*": (
-        PRINTED + "namespaces created, attached, detached or deleted"
-    ),
     r"Get Log Page (07|0D)h": PRINTED + "logs that keep what a host wrote",
     r"Reservation report": PRINTED + "Reservation Report",
     r"Verify": PRINTED + "Verify",

@@ -11,7 +11,7 @@ from eraser.protocol.policy import Policy, Verification
 from tests.lab.firstacts.kinds import Kinds
 from tests.lab.nvme.commandlog import log_path, read_commands, read_events
 from tests.lab.nvme.composed.audit import bench
-from tests.lab.nvme.composed.description import Abilities, Description
+from tests.lab.nvme.composed.description import Abilities, Description, Layout
 from tests.lab.nvme.composed.firsttenant import FirstTenant
 from tests.lab.nvme.linux.case import erase, linux, profile_of
 from tests.lab.nvme.linux.kernel import Kernel
@@ -21,6 +21,8 @@ _SIZE: Final = 64 << 20
 _FEW: Final = Verification(residual=0.05, canaries=200, visit=8, settle=1)
 _SECTOR: Final = 512
 _METHODS: Final = (Method.SANITIZE_CRYPTO, Method.SANITIZE_BLOCK)
+_ABLE: Final = Abilities(methods=_METHODS, layout=Layout.ROOMY, management=True)
+"""It manages namespaces, and has room for one more."""
 
 
 def kinds() -> frozenset[str]:
@@ -29,11 +31,7 @@ def kinds() -> frozenset[str]:
     policy = Policy(verification=_FEW)
     with (
         tempfile.TemporaryDirectory() as name,
-        bench(Description("honest", Abilities(methods=_METHODS)), Path(name), size=_SIZE) as (
-            drive,
-            host,
-            clock,
-        ),
+        bench(Description("honest", _ABLE), Path(name), size=_SIZE) as (drive, host, clock),
     ):
         kernel = Kernel(host, Path(name) / "root")
         machine = linux(kernel, clock)
@@ -48,7 +46,7 @@ def kinds() -> frozenset[str]:
         raise ValueError(f"expected a drive that is released, found {report.reasons}")
     began = next(event.at for event in events if event.event == "sanitize_done")
     return frozenset(
-        Kinds(_SECTOR, _SIZE).of(
+        Kinds(_SECTOR, profile.namespaces[0].size).of(
             [command for command in commands if command.begun >= began],
             [event for event in events if event.at >= began],
         )

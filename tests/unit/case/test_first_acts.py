@@ -40,6 +40,8 @@ def test_a_visit_that_left_acts_out_would_be_noticed(done: frozenset[str]) -> No
         "Write, less than 4 KiB, with FUA",
         "Write zeroes",
         "Deallocate",
+        "Namespace Management delete",
+        "Namespace Attachment detach",
         "reset of the function",
         "shutdown of the controller",
     ):

@@ -1,0 +1,161 @@
+"""What a next tenant does with namespaces, between two methods (docs/decisions/visit.md).
+
+A drive may answer otherwise once one was detached, attached, deleted or created. So one is detached
+and attached again, a temporary one where there is any: what the layout is made of is touched on
+drives alone that have no other. Temporary ones are deleted and created again besides.
+
+The journal names a namespace before it is detached, so a run that died in between is followed by
+one that attaches it. What is not done holds no drive: it is printed.
+"""
+
+from __future__ import annotations
+
+from eraser.case import resets, subsystem, temporary
+from eraser.case.entries import Loosened
+from eraser.case.layout import change
+from eraser.case.session import CaseSession
+from eraser.case.unlock import attach, look_anew, wrong
+from eraser.controller.passthru import NAMESPACE_ATTACHMENT, CommandError
+from eraser.drive import manage
+from eraser.erase.layout import controller_list
+from eraser.errors import DriveError
+from eraser.protocol.policy import Unallocated
+
+DETACHED = "namespaces detached and attached again"
+MADE = "namespaces deleted and created again"
+_TRIES = 2
+"""Of attaching one again, with a reset of the controller in between."""
+
+
+def manages(desk: CaseSession) -> bool:
+    """Whether the drive takes such commands; one that does not leaves a tenant nothing to do."""
+    return desk.controller.identify().can_manage_namespaces
+
+
+def detach(desk: CaseSession) -> str:
+    """Detaches one and attaches it again; why that was not done, empty where it was.
+
+    Raises ``InUseError``, ``IdentityError``, and ``DriveError`` for a drive that is gone.
+    """
+    if not manages(desk):
+        return ""
+    # No second one where the first is away: what is left attached stays so.
+    problem = settle(desk)
+    nsid, problem = (0, problem) if problem else _chosen(desk)
+    if problem:
+        return problem
+    desk.recheck()
+    if used := resets.in_use(desk):
+        return used
+    desk.note(Loosened(nsid))
+    refused = "; ".join(_detach(desk, nsid))
+    if not refused and nsid in desk.controller.active_namespaces():
+        refused = "the drive called one detached, and still lists it as active"
+    return settle(desk) or refused
+
+
+def settle(desk: CaseSession) -> str:
+    """Attaches what was detached, by a run that died too; why it still is not, empty where it is.
+
+    Raises as :func:`detach`.
+    """
+    nsid, problem = desk.state.loose, ""
+    if not nsid:
+        return ""
+    desk.hold.drop()
+    for tried in range(_TRIES):
+        if _is_there(desk, nsid):
+            break
+        if tried:
+            # A drive may take it once it was reset; after this there is the restoring of the
+            # layout, and then a person.
+            desk.reset()
+            desk.hold.drop()
+        desk.recheck()
+        problem = "; ".join(attach(desk, nsid))
+    look_anew(desk)
+    if _is_there(desk, nsid):
+        desk.note(Loosened(0))
+        return ""
+    return problem or f"namespace {nsid} was attached, and is not among those that are active"
+
+
+def make_again(desk: CaseSession) -> str:
+    """Deletes the temporary namespaces and creates them again; why that was not done, empty where
+    it was. Raises as :func:`detach`."""
+    if not manages(desk):
+        return ""
+    state = desk.state
+    if problem := _unwanted(desk):
+        return problem
+    if not state.temporary:
+        return "no capacity was in none, of which one could be made"
+    if not all(command.method.is_sanitize for command in state.steps):
+        # What is created has another number perhaps, and a Format is sent to one number.
+        return "a Format that follows is of the namespaces that there are"
+    if desk.policy.verification.unallocated is not Unallocated.PRINT:
+        return "the policy holds a drive that would not give them again"
+    if used := resets.in_use(desk):
+        return used
+    temporary.free(desk)
+    if state.freed is not None and state.freed.problem:
+        return state.freed.problem
+    temporary.allocate(desk)
+    return "" if state.allocated is None else state.allocated.problem
+
+
+def _unwanted(desk: CaseSession) -> str:
+    """A policy that has no namespace made has none of the others touched."""
+    if desk.policy.verification.unallocated is Unallocated.SKIP:
+        return "the policy does not want it (verification.unallocated)"
+    return ""
+
+
+def _chosen(desk: CaseSession) -> tuple[int, str]:
+    """The namespace to detach, or why there is none. Raises :class:`DriveError` for a silent drive;
+    one that tells nonsense is left alone."""
+    if problem := _unwanted(desk):
+        return 0, problem
+    try:
+        if subsystem.count(desk) != 1:
+            return 0, "the drive has, or may have, another controller, which may have them too"
+        return _removable(desk), ""
+    except CommandError as error:
+        if error.status is None:
+            raise
+        return 0, str(error)
+    except DriveError as error:
+        return 0, str(error)
+
+
+def _removable(desk: CaseSession) -> int:
+    """One that is there for the case alone, else the last one. Raises :class:`DriveError` where
+    the drive would not tell of it while it is detached: nobody could put that right."""
+    controller = desk.controller
+    active, allocated = controller.active_namespaces(), controller.allocated_namespaces()
+    ours = tuple(each.nsid for each in desk.state.temporary)
+    for nsid in (*ours, *reversed(active)):
+        if nsid in active and nsid in allocated and nsid in desk.hold.paths:
+            controller.identify_namespace(nsid, attached=False)
+            return nsid
+    raise DriveError(f"expected the active namespaces {active} among those that exist, {allocated}")
+
+
+def _detach(desk: CaseSession, nsid: int) -> list[str]:
+    return wrong(
+        change(
+            desk,
+            NAMESPACE_ATTACHMENT,
+            nsid=nsid,
+            cdw10=manage.DETACH,
+            send=controller_list(desk.controller.identify().controller_id),
+            timeout=desk.limits.command,
+            note=f"detach namespace {nsid}",
+        )
+    )
+
+
+def _is_there(desk: CaseSession, nsid: int) -> bool:
+    """Attached, or no namespace any more: nothing is left to attach."""
+    controller = desk.controller
+    return nsid in controller.active_namespaces() or nsid not in controller.allocated_namespaces()

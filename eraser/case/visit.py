@@ -7,17 +7,14 @@ counters stay what they are. What only a write brings to light shows after the m
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from eraser.case import namespaceacts, resets
+from eraser.case import asking, namespaceacts, resets
 from eraser.case.entries import Visited
-from eraser.case.probes import FEATURE_ERROR_RECOVERY, make_readable, namespaces_to_read
+from eraser.case.probes import make_readable, namespaces_to_read
 from eraser.case.session import CaseSession
-from eraser.controller.nvme import Controller
-from eraser.controller.passthru import CommandError
 from eraser.errors import DriveError
 from eraser.media.blocks import BLOCK
 from eraser.media.iocommand import Namespace
@@ -43,7 +40,7 @@ NEVER = (
     "Verify and Reservation Report",
     "logs that keep what a host wrote (telemetry it asked for, persistent events)",
     "Format without an erase",
-    "features saved, Abort, vendor commands, and commands that the drive does not report",
+    "Abort, vendor commands, and commands that the drive does not report",
 )
 """What a next tenant may do and this does not, for the report."""
 FUNCTION, BUS = "reset of the function", "reset of the bus"
@@ -64,13 +61,9 @@ _NAMESPACES: tuple[tuple[tuple[str, Callable[[CaseSession], str]], ...], ...] = 
 """What a guest does with namespaces, before each of these rounds."""
 SHUTDOWN = "shutdown of the controller"
 """Where the kernel's driver could not be made to let go of the drive."""
-_ASKED = (0x01, 0x02, 0x04, 0x06, 0x0B)
-"""Features that are set to what they are: arbitration, power, temperature, volatile write cache,
-events. Not the number of queues, which is the driver's."""
 RESETS = 3
 """Of each kind: vfio-pci resets the function when a guest ends and when the next one starts, and a
 guest's firmware and kernel each take the controller for themselves."""
-_ERROR_LOG, _SELF_TEST_LOG = 0x01, 0x06
 _Seen = dict[int, dict[str, set[int]]]
 """Of each namespace, the blocks that each act was done with: of its rounds, each counts once."""
 
@@ -119,7 +112,7 @@ def between(desk: CaseSession, place: int) -> None:
             for name, way in ways:
                 _repeat(desk, undone, name, way)
             desk.clock.sleep(PAUSE)
-            _ask(desk)
+            undone += asking.ask(desk)
             desk.recheck()
             acts += _visit(desk, _probes(desk), _read_and_write, undone, seen, writable=True)
         acts += _visit(desk, _probes(desk), Visitor.sweep, undone, seen)
@@ -172,7 +165,7 @@ def after(
     undone += [f"{FUNCTION}: {unreset}"] if unreset else []
     if state.reset is None or not state.reset.announced:
         undone.append(SHUTDOWN)
-    _ask(desk)
+    undone += asking.ask(desk)
     idle = _settle(desk)
     pools = {namespace: plan.again(namespace) for namespace in plan.namespaces}
     acts = _visit(desk, pools, Visitor.read, undone, _Seen(), left)
@@ -262,33 +255,6 @@ def _carries_more(desk: CaseSession, large: int) -> bool:
     """A guest may ask the drive for more at once than this host's kernel does."""
     mdts = desk.controller.identify().mdts
     return not mdts or 4096 << mdts > large
-
-
-def _ask(desk: CaseSession) -> None:
-    """Logs and features, as a guest's driver and its monitoring ask for them, and features set to
-    what they are; no answer matters."""
-    controller = desk.controller
-    looks: list[Callable[[], object]] = [
-        controller.smart_log,
-        controller.firmware_log,
-        lambda: controller.log(_ERROR_LOG, 64, "the Error Information log (01h)"),
-        lambda: controller.log(_SELF_TEST_LOG, 564, "the Device Self-test log (06h)"),
-        *(functools.partial(_set_again, controller, fid) for fid in _ASKED),
-        *(
-            functools.partial(_set_again, controller, FEATURE_ERROR_RECOVERY, nsid)
-            for nsid in controller.active_namespaces()
-        ),
-    ]
-    for look in looks:
-        try:
-            look()
-        except CommandError as error:
-            if error.status is None:
-                raise
-
-
-def _set_again(controller: Controller, fid: int, nsid: int = 0) -> None:
-    controller.set_feature(fid, controller.get_feature(fid, nsid), nsid)
 
 
 def _sum(acts: list[ActRecord]) -> tuple[ActRecord, ...]:

@@ -90,8 +90,13 @@ TO_OTHERS = [
     Trigger("reset", "controller", 2),
     Trigger("reset", "function", 2),
     Trigger("left", "", 2),
+    Trigger("command", "firmware-log", 8),
+    Trigger("command", "smart", 8),
+    Trigger("command", "sanitize-log", 8),
     Trigger("feature", "arbitration"),
     Trigger("feature", "error-recovery"),
+    Trigger("feature", "host-id"),
+    Trigger("feature", "saved"),
     Trigger("feature", "timestamp"),
     Trigger("time", "idle", 1),
 ]

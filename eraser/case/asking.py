@@ -1,0 +1,98 @@
+"""What a guest's driver and its monitoring ask a drive for, and tell it, that is not about blocks.
+
+Logs are read as often as a monitoring reads them; features are set to what they are, and saved as
+they are saved already. No answer matters: what counts is what the drive shows afterwards.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TypeVar
+
+from eraser.case.probes import FEATURE_ERROR_RECOVERY
+from eraser.case.session import CaseSession
+from eraser.controller.nvme import Controller
+from eraser.controller.passthru import FEATURE_CAPABILITIES, FEATURE_SAVED, CommandError
+from eraser.drive import manage
+
+_ASKED = (0x01, 0x02, 0x04, 0x06, 0x0B)
+"""Features that are set to what they are: arbitration, power, temperature, volatile write cache,
+events. Not the number of queues, which is the driver's."""
+OFTEN = 8
+"""Looks at each log: a guest's monitoring asks for as long as it runs."""
+_ERROR_LOG, _SELF_TEST_LOG = 0x01, 0x06
+_HOST_IDENTIFIER = 0x81
+"""Base 2.0, 5.27.1, Host Identifier; EXHID, bit 0 of dword 11: the extended one, of 16 bytes."""
+_SAVEABLE = 1
+"""Bit 0 of what SEL 011b gives of a feature (Base 2.0, 5.15)."""
+SAVED = "features saved"
+
+
+def ask(desk: CaseSession) -> list[str]:
+    """All of it; what was not done, each with why. Raises :class:`DriveError` for a drive that
+    does not answer."""
+    controller = desk.controller
+    logs: list[Callable[[], object]] = [
+        controller.smart_log,
+        controller.firmware_log,
+        lambda: controller.log(_ERROR_LOG, 64, "the Error Information log (01h)"),
+        lambda: controller.log(_SELF_TEST_LOG, 564, "the Device Self-test log (06h)"),
+    ]
+    if controller.identify().can_sanitize:
+        logs.append(controller.sanitize_log)
+    looks: list[Callable[[], object]] = [
+        *(logs * OFTEN),
+        *(functools.partial(_set_again, controller, fid) for fid in _ASKED),
+        *(
+            functools.partial(_set_again, controller, FEATURE_ERROR_RECOVERY, nsid)
+            for nsid in controller.active_namespaces()
+        ),
+        functools.partial(_name_host_again, controller),
+    ]
+    for look in looks:
+        _unmoved(look)
+    saved = [_unmoved(functools.partial(_save_again, controller, fid)) for fid in _ASKED]
+    if any(saved):
+        return []
+    return [f"{SAVED}: the drive saves none of those that are set to what they are"]
+
+
+T = TypeVar("T")
+
+
+def _unmoved(look: Callable[[], T]) -> T | None:
+    """What it gives; None where the drive refused it. Raises for a drive that does not answer."""
+    try:
+        return look()
+    except CommandError as error:
+        if error.status is None:
+            raise
+        return None
+
+
+def _set_again(controller: Controller, fid: int, nsid: int = 0) -> None:
+    controller.set_feature(fid, controller.get_feature(fid, nsid), nsid)
+
+
+def _save_again(controller: Controller, fid: int) -> bool:
+    """Whether it was saved as it is; never where that would save anything else."""
+    if not controller.identify().saves_features:
+        return False
+    able, _data = controller.feature(fid, select=FEATURE_CAPABILITIES)
+    saved, _data = controller.feature(fid, select=FEATURE_SAVED)
+    if not able & _SAVEABLE or saved != controller.get_feature(fid):
+        return False
+    controller.set_feature(fid, saved, save=True)
+    return True
+
+
+def _name_host_again(controller: Controller) -> None:
+    """The host identifier, of 16 bytes where the drive has room for them (CTRATT bit 0)."""
+    large = controller.identify().ctratt & 1
+    _value, found = controller.feature(_HOST_IDENTIFIER, cdw11=large, length=16 if large else 8)
+    record = manage.set_feature(
+        controller, _HOST_IDENTIFIER, large, 0, save=False, send=found, note="the host identifier"
+    )
+    if record.status != 0:
+        raise controller.failed(record, "the host identifier set to what it is")

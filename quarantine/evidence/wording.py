@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import Label, VerificationMode
+from eraser.protocol.profile import NamespaceLayout
 from eraser.protocol.report import (
     CommandRecord,
+    ControllerFacts,
     EraseReport,
     LinkRecord,
     MethodRecord,
@@ -289,6 +291,8 @@ def _layout_changes(report: EraseReport) -> str:
     """Commands that changed namespaces, or may have, counted; empty for a drive that kept its
     own."""
     counts = dict.fromkeys((_DELETED, _CREATED, _FORMATTED, _CUT_OFF), 0)
+    formats = {layout.nsid: _format_of(layout) for layout in _layouts(report.facts_before)}
+    temporary = {namespace.nsid for namespace in reading.temporary(report.verification)}
     for sent in report.commands:
         # Among I/O commands the number is Reservation Register's (Base 2.0, 7).
         if sent.status or "io-passthru" in sent.argv:
@@ -297,9 +301,33 @@ def _layout_changes(report: EraseReport) -> str:
             what = _DELETED if sent.cdw10 & 0xF else _CREATED
         elif sent.opcode == methods.FORMAT_OPCODE and not sent.cdw10 & methods.FORMAT_SES_MASK:
             what = _FORMATTED
+            same = sent.nsid in temporary or formats.get(sent.nsid) == sent.cdw10
+            if same and sent.status == 0:
+                continue  # an act of the next tenant: it gives a namespace the format that it has
+            formats[sent.nsid] = sent.cdw10
         else:
             continue
         counts[_CUT_OFF if sent.status is None else what] += 1
-    if list(counts.values()) == [len(reading.temporary(report.verification))] * 2 + [0, 0]:
-        return ""  # they came and went
+    deleted, created, *others = counts.values()
+    own = deleted == len(temporary)
+    if deleted == created and not any(others) and (own or _kept(report)):
+        return ""  # they came and went, once or as often as a next tenant makes one
     return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+
+
+def _layouts(facts: ControllerFacts | None) -> tuple[NamespaceLayout, ...]:
+    return () if facts is None else (*facts.namespaces, *facts.detached)
+
+
+def _kept(report: EraseReport) -> bool:
+    """Whether the namespaces are those that there were."""
+    before, after = _layouts(report.facts_before), _layouts(report.facts_after)
+    return bool(before) and before == after
+
+
+def _format_of(layout: NamespaceLayout) -> int:
+    """Dword 10 of a Format without an erase to what it has (Base 2.0, 5.14)."""
+    number, protection = layout.lba_format, layout.protection
+    extended = int(bool(layout.extended_metadata))
+    low = number & 0xF | extended << 4 | (protection & 0b111) << 5 | (protection >> 3 & 1) << 8
+    return low | (number >> 4) << 12

@@ -74,3 +74,35 @@ def test_what_belongs_to_no_namespace_and_was_not_read_is_said(
 
 def test_a_namespace_that_stays_is_written_as_before() -> None:
     assert b"temporary" not in codec.canonical(COUNTS)
+
+
+def test_one_that_was_made_twice_is_no_change_of_the_layout() -> None:
+    """Between the methods they are deleted and created again, as a next tenant does."""
+    again = (command(0x0D, 1), command(0x0D, 0), command(0x15, 0))
+    found = replace(report(), commands=(*report().commands[:2], *again, *report().commands[2:]))
+    said = issue(Link(), replace(found, facts_before=FACTS)).certificate
+    assert not [line for line in said.exceptions if line.startswith("The layout")]
+    other = replace(FACTS, namespaces=(replace(NAMESPACE, blocks=NAMESPACE.blocks - 1),))
+    (line, *_) = issue(Link(), replace(found, facts_before=other)).certificate.exceptions
+    assert line.endswith("by the erase: 2 namespace(s) deleted, 2 namespace(s) created.")
+
+
+def test_a_format_to_the_format_that_there_is_is_no_change_of_the_layout() -> None:
+    same, other = command(0x80, 0x0), command(0x80, 0x1)
+    for nsid, sent, said in (
+        (1, (same,), ""),
+        (2, (same,), "1 namespace(s) given another LBA format"),
+        (1, (other, other), "1 namespace(s) given another LBA format"),
+        (1, (other, same), "2 namespace(s) given another LBA format"),
+    ):
+        formats = tuple(replace(each, nsid=nsid) for each in sent)
+        found = replace(REPORT, facts_before=FACTS, commands=(*REPORT.commands, *formats))
+        lines = issue(Link(), found).certificate.exceptions
+        assert [line.rpartition(": ")[2] for line in lines] == ([f"{said}."] if said else [])
+
+
+def test_a_format_of_a_temporary_one_is_none_either() -> None:
+    sent = (*report().commands, replace(command(0x80, 0x0), nsid=2))
+    found = replace(report(), facts_before=FACTS, commands=sent)
+    lines = issue(Link(), found).certificate.exceptions
+    assert not [line for line in lines if line.startswith("The layout")]

@@ -2,7 +2,8 @@
 
 A drive may answer otherwise once one was detached, attached, deleted or created. So one is detached
 and attached again, a temporary one where there is any: what the layout is made of is touched on
-drives alone that have no other. Temporary ones are deleted and created again besides.
+drives alone that have no other. Temporary ones are deleted and created again besides. On a drive
+that Format erases, one that erases nothing follows.
 
 The journal names a namespace before it is detached, so a run that died in between is followed by
 one that attaches it. What is not done holds no drive: it is printed.
@@ -15,14 +16,17 @@ from eraser.case.entries import Loosened
 from eraser.case.layout import change
 from eraser.case.session import CaseSession
 from eraser.case.unlock import attach, look_anew, wrong
-from eraser.controller.passthru import NAMESPACE_ATTACHMENT, CommandError
+from eraser.controller.passthru import FORMAT_NVM, NAMESPACE_ATTACHMENT, CommandError
 from eraser.drive import manage
-from eraser.erase.layout import controller_list
+from eraser.drive.inspect import described, layouts
+from eraser.erase.layout import controller_list, reformat_cdw10
 from eraser.errors import DriveError
 from eraser.protocol.policy import Unallocated
+from eraser.protocol.profile import NamespaceLayout
 
 DETACHED = "namespaces detached and attached again"
 MADE = "namespaces deleted and created again"
+FORMATTED = "Format without an erase"
 _TRIES = 2
 """Of attaching one again, with a reset of the controller in between."""
 
@@ -102,6 +106,57 @@ def make_again(desk: CaseSession) -> str:
         return state.freed.problem
     temporary.allocate(desk)
     return "" if state.allocated is None else state.allocated.problem
+
+
+def formats(desk: CaseSession) -> bool:
+    """Whether the drive takes a Format at all."""
+    return desk.controller.identify().can_format
+
+
+def format_again(desk: CaseSession) -> str:
+    """Formats each namespace to the format that it has, without an erase; why that was not done,
+    empty where it was. Raises as :func:`detach`."""
+    if not formats(desk):
+        return ""
+    if any(command.method.is_sanitize for command in desk.state.steps):
+        # How long it takes, and whether it ends, a drive that was formatted in this case has shown.
+        return "none has erased the drive, so nobody knows how long one takes"
+    found = _formatted(desk)
+    if len({reformat_cdw10(each) for each in found}) != 1:
+        # FNA bit 0: one Format is of all namespaces then, and gives all of them one format.
+        return "the namespaces have several formats, or one that the drive does not describe"
+    desk.recheck()
+    if used := resets.in_use(desk):
+        return used
+    desk.hold.drop()
+    problem = ""
+    for each in found:
+        desk.recheck()
+        problem = problem or "; ".join(_format(desk, each))
+    look_anew(desk)
+    return problem
+
+
+def _formatted(desk: CaseSession) -> tuple[NamespaceLayout, ...]:
+    """The active namespaces; none where the drive does not describe all of those that exist."""
+    controller = desk.controller
+    active = controller.active_namespaces()
+    found = layouts(active, described(controller, active))
+    whole = set(active) == set(controller.allocated_namespaces())
+    return found if whole and all(each.blocks for each in found) else ()
+
+
+def _format(desk: CaseSession, layout: NamespaceLayout) -> list[str]:
+    return wrong(
+        change(
+            desk,
+            FORMAT_NVM,
+            nsid=layout.nsid,
+            cdw10=reformat_cdw10(layout),
+            timeout=desk.limits.format,
+            note=f"format namespace {layout.nsid} without an erase",
+        )
+    )
 
 
 def _unwanted(desk: CaseSession) -> str:

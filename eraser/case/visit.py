@@ -39,7 +39,6 @@ NEVER = (
     "writes of more than 4 KiB",
     "Verify and Reservation Report",
     "logs that keep what a host wrote (telemetry it asked for, persistent events)",
-    "Format without an erase",
     "Abort, vendor commands, and commands that the drive does not report",
 )
 """What a next tenant may do and this does not, for the report."""
@@ -116,6 +115,12 @@ def between(desk: CaseSession, place: int) -> None:
             desk.recheck()
             acts += _visit(desk, _probes(desk), _read_and_write, undone, seen, writable=True)
         acts += _visit(desk, _probes(desk), Visitor.sweep, undone, seen)
+        # Last: a drive may drop what the other acts would have shown.
+        problem = namespaceacts.format_again(desk)
+        make_readable(desk)
+        undone += [f"{namespaceacts.FORMATTED}: {problem}"] if problem else []
+        if not problem and namespaceacts.formats(desk):
+            acts += _visit(desk, _probes(desk), Visitor.read, undone, seen)
         desk.note(Visited(VisitRecord(place, wrote=True, acts=_sum(acts), not_done=_once(undone))))
 
 
@@ -160,6 +165,7 @@ def after(
     never = [BUS, SUBSYSTEM]
     if namespaceacts.manages(desk):
         never += [namespaceacts.DETACHED, namespaceacts.MADE]
+    never += [namespaceacts.FORMATTED] if namespaceacts.formats(desk) else []
     undone = [*NEVER, *(f"{way}: none after the last method" for way in never)]
     undone.append("writes: nothing is written after the last method")
     undone += [f"{FUNCTION}: {unreset}"] if unreset else []

@@ -38,7 +38,7 @@ QUICK = replace(POLICY, verification=replace(VISITED, canaries=24, visit=1, rere
 """Where it is not the content that counts."""
 SKIP = replace(QUICK, verification=replace(QUICK.verification, unallocated=Unallocated.SKIP))
 HOLD = replace(QUICK, verification=replace(QUICK.verification, unallocated=Unallocated.HOLD))
-ATTACHMENT, MANAGEMENT = 0x15, 0x0D
+ATTACHMENT, MANAGEMENT, FORMAT = 0x15, 0x0D, 0x80
 CREATE, DELETE, ATTACH, DETACH = 0, 1, 0, 1
 LISTS = {ATTACHMENT: ("attach", "detach"), MANAGEMENT: ("create", "delete")}
 
@@ -333,9 +333,54 @@ def test_honest_oddities_hold_nothing(tmp_path: Path, odd: str) -> None:
         made.whole(made.erase())
 
 
+def formats(report: EraseReport) -> list[int]:
+    """SES of each Format, in order."""
+    return [c.cdw10 >> 9 & 7 for c in report.commands if c.opcode == FORMAT]
+
+
+def test_a_drive_that_format_erases_is_formatted_without_an_erase_too(tmp_path: Path) -> None:
+    lie = Lie(Kept(), CLEAR, Trigger("command", "format"))
+    liar = Description("liar", Abilities(CLEAR), (lie,))
+    found = attempt(liar, tmp_path, POLICY, size=6 << 20)
+    assert (found.outcome, found.report.verdict) == (Outcome.HELD, Verdict.NOT_ERASED)
+
+
+@pytest.mark.parametrize("layout", [Layout.ONE, Layout.TWO, Layout.ROOMY])
+def test_its_layout_stays_and_an_erase_is_the_last(tmp_path: Path, layout: Layout) -> None:
+    with site(managing(layout, CLEAR), tmp_path) as made:
+        report = made.erase()
+        made.whole(report)
+    each = 1 if layout is Layout.ONE else 2
+    assert formats(report) == [1] * each + [0] * each + [1] * each
+    assert not any("Format without" in text for text in between(report).not_done)
+    assert "Format without an erase: none after the last method" in report.visits[-1].not_done
+
+
+def test_a_drive_that_sanitize_erases_is_not_formatted(tmp_path: Path) -> None:
+    both = (*TWO, *CLEAR)
+    with site(Description("honest", Abilities(both)), tmp_path) as made:
+        report = made.erase()
+        made.whole(report)
+    assert formats(report) == []
+    [text] = [text for text in between(report).not_done if "Format without" in text]
+    assert "none has erased the drive" in text
+
+
+def test_a_drive_that_refuses_it_is_held_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing(monkeypatch, FORMAT, 0, {1})
+    with site(Description("honest", Abilities(CLEAR)), tmp_path) as made:
+        report = made.erase()
+        made.whole(report)
+    assert formats(report) == [1, 0, 1]
+    [text] = [text for text in between(report).not_done if "Format without" in text]
+    assert "status 0x002" in text
+
+
 class Plug:
     """Pulled at one of the moments that count: before and after each journal entry and each
-    command that changes namespaces, from the first method's end on."""
+    command that changes or formats namespaces, from the first method's end on."""
 
     def __init__(self, at: int) -> None:
         self.at, self.moments, self.begun = at, 0, False
@@ -359,7 +404,7 @@ def plugged(monkeypatch: pytest.MonkeyPatch, plug: Plug) -> Iterator[None]:
         plug.moment()
 
     def send(kernel: Kernel, code: int, **words: Any) -> Answer:
-        if code not in LISTS or words.get("io"):
+        if code not in (*LISTS, FORMAT) or words.get("io"):
             return real_send(kernel, code, **words)
         plug.moment()
         answer = real_send(kernel, code, **words)

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from eraser.protocol.transport.signing import PublicKey
-from quarantine.errors import BadInputError
+from quarantine.errors import BadInputError, UnreadableError
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import SignedCertificate
 from quarantine.record.store import Store
-from quarantine.record.words.facts import SlotRecord, StoredCertificate
+from quarantine.record.words.facts import HistoryRow, SlotRecord, StoredCertificate
 from quarantine.record.words.states import State
 
 _BEFORE_UNKNOWN = (
@@ -131,7 +131,10 @@ def account(store: Store, server: str, keys: Sequence[PublicKey]) -> Account:
     uses = list(_erased(clerk, erased))
     present = [record for record in store.slots(consumer=server) if not _covered(store, record)]
     uses += [_unfinished(clerk, record) for record in present]
-    slots = {row.slot for row in erased} | {record.slot for record in store.slots(consumer=server)}
+    had = store.places(consumer=server)
+    for slot in sorted(had - {record.slot for record in store.slots(consumer=server)}):
+        clerk.unknown.append(f"{slot}: the server was seen there, and its row cannot be read")
+    slots = {row.slot for row in erased} | had
     for host in store.hosts():
         gate = host.hello.gate if host.hello else None
         for domain in gate.domains if gate else ():
@@ -141,7 +144,7 @@ def account(store: Store, server: str, keys: Sequence[PublicKey]) -> Account:
                     f"{', '.join(more)}: its host names the server's domain there, and no "
                     "allocation of it was seen"
                 )
-    for row in store.mentions(server):
+    for row in _mentions(clerk, server):
         if row.slot not in slots:
             slots.add(row.slot)
             clerk.unknown.append(
@@ -154,6 +157,14 @@ def account(store: Store, server: str, keys: Sequence[PublicKey]) -> Account:
             "then, or it took and let go of them between two looks"
         )
     return Account(server, tuple(uses), tuple(dict.fromkeys(clerk.unknown)), clerk.broken)
+
+
+def _mentions(clerk: _Clerk, server: str) -> list[HistoryRow]:
+    try:
+        return clerk.store.mentions(server)
+    except UnreadableError as error:
+        clerk.unknown.append(f"which slots' histories name the server is not known: {error}")
+        return []
 
 
 def _covered(store: Store, record: SlotRecord) -> bool:

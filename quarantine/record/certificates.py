@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -22,7 +23,7 @@ from quarantine.errors import (
 from quarantine.record import totals
 from quarantine.record.database import models, rows
 from quarantine.record.database.base import Repository
-from quarantine.record.database.damaged import told
+from quarantine.record.database.damaged import told, whole
 from quarantine.record.words.facts import (
     NewCertificate,
     SignedTestimony,
@@ -34,6 +35,19 @@ from quarantine.record.words.facts import (
 _TABLE = models.certificates
 _TESTIMONIES = models.testimonies
 _ROTATIONS = models.rotations
+
+
+_END = (_TABLE.c.number, _TABLE.c.digest, _TABLE.c.token)
+
+
+@dataclass(frozen=True)
+class ChainEnd:
+    """What the next link is made of, and nothing else of the newest one: what is damaged of the
+    rest is no other drive's."""
+
+    number: int
+    digest: str
+    token: str
 
 
 class CertificateRepository(Repository):
@@ -98,6 +112,11 @@ class CertificateRepository(Repository):
         with self._reading() as db, told("the newest certificate"):
             return _last(db)
 
+    def chain_end(self) -> ChainEnd | None:
+        """What the next certificate names. Raises :class:`UnreadableError`."""
+        with self._reading() as db:
+            return _end(db)
+
     def rotations(self) -> list[StoredRotation]:
         """Each change of the signing key, the oldest first."""
         with self._reading() as db:
@@ -118,8 +137,8 @@ class CertificateRepository(Repository):
         :class:`ConflictError` where another key is the one that signs, or the chain grew meanwhile.
         """
         with self._writing() as db:
-            last = _last(db, lock=True)
-            if _last(db, lock=True) != last:
+            last = _end(db, lock=True)
+            if _end(db, lock=True) != last:
                 raise ConflictError("rotation: expected the chain to stand still; do it again")
             signs = _signs(db, last)
             if signs is not None and signs not in (old_key, *former):
@@ -146,7 +165,7 @@ def append(
         raise IllegalTransitionError(
             f"{record.slot}: expected a known drive and an order to certify, found none; hold it"
         )
-    last = _last(db, lock=True)
+    last = _end(db, lock=True)
     signs = _signs(db, last)
     known = (certificate.key, *certificate.former)
     if certificate.key and signs is not None and signs not in known:
@@ -192,10 +211,21 @@ def append(
         )
 
 
-def _last(db: sa.Connection, *, lock: bool = False) -> StoredCertificate | None:
+def _last(db: sa.Connection) -> StoredCertificate | None:
     query = sa.select(_TABLE).order_by(_TABLE.c.number.desc()).limit(1)
-    row = db.execute(query.with_for_update() if lock else query).mappings().first()
+    row = db.execute(query).mappings().first()
     return None if row is None else rows.certificate(row)
+
+
+def _end(db: sa.Connection, *, lock: bool = False) -> ChainEnd | None:
+    query = sa.select(*_END).order_by(_TABLE.c.number.desc()).limit(1)
+    with told("the newest certificate"):
+        row = db.execute(query.with_for_update() if lock else query).first()
+        if row is None:
+            return None
+        if not whole(_END)(row) or not row.digest:
+            raise ValueError("its number, digest or token is damaged")
+        return ChainEnd(row.number, row.digest, row.token)
 
 
 def _last_rotation(db: sa.Connection) -> StoredRotation | None:
@@ -204,7 +234,7 @@ def _last_rotation(db: sa.Connection) -> StoredRotation | None:
     return None if row is None else StoredRotation(**row)
 
 
-def _signs(db: sa.Connection, last: StoredCertificate | None) -> str | None:
+def _signs(db: sa.Connection, last: ChainEnd | None) -> str | None:
     """The key that signs what comes next: whom the last rotation names, else whoever signed the
     last certificate; None where neither tells."""
     turned = _last_rotation(db)

@@ -17,6 +17,7 @@ from eraser.protocol.profile import Profile
 from quarantine.errors import BadInputError, StaleError, UnreadableError
 from quarantine.record.database import models
 from quarantine.record.database.base import Repository
+from quarantine.record.database.damaged import separately, whole
 from quarantine.record.database.lines import lines_of
 from quarantine.record.database.rows import Row
 from quarantine.record.words.facts import Approved, ApprovedLine, Initiator
@@ -93,8 +94,11 @@ class DocumentRepository(Repository):
             .where(_TABLE.c.kind == kind, _TABLE.c.name == content.name)
             .order_by(_TABLE.c.version.desc())
         )
+        fits = whole(tuple(_TABLE.c))
         with self._reading() as db:
-            for row in db.execute(query).mappings():
+            for _id, row, _why in separately(db, query, _TABLE.c.id):
+                if row is None or not fits(tuple(row.values())):
+                    continue  # who approved it cannot be read, so the certificate names nobody
                 try:
                     found = _record(type(content), row)
                 except UnreadableError:

@@ -15,6 +15,7 @@ from eraser.protocol.identity import ControllerIdentity, Slot
 from quarantine.errors import IllegalTransitionError
 from quarantine.record.database import models, stored
 from quarantine.record.database.base import Repository
+from quarantine.record.database.damaged import told
 from quarantine.record.database.rows import Row
 from quarantine.record.words import lifecycle
 from quarantine.record.words.facts import DriveRecord, NewCertificate, SlotRecord
@@ -62,9 +63,16 @@ class DriveRepository(Repository):
 
 
 def find(db: sa.Connection, digest: str) -> DriveRecord | None:
-    """Within a transaction: the drive with this digest."""
-    row = db.execute(sa.select(_DRIVES).where(_DRIVES.c.digest == digest)).mappings().first()
-    return None if row is None else _record(row)
+    """Within a transaction: the drive with this digest. Raises :class:`UnreadableError`."""
+    with told(f"drive {digest}"):
+        row = db.execute(sa.select(_DRIVES).where(_DRIVES.c.digest == digest)).mappings().first()
+        return None if row is None else _record(row)
+
+
+def _is_known(db: sa.Connection, digest: str) -> bool:
+    """There is a row of it, which may be damaged: what is written to it asks for no more."""
+    query = sa.select(sa.literal(1)).where(_DRIVES.c.digest == digest)
+    return db.execute(query).first() is not None
 
 
 def note(
@@ -78,8 +86,8 @@ def note(
 ) -> None:
     """Within a transaction: see :meth:`DriveRepository.note_drive`."""
     values: dict[str, Any] = {"host": slot.host, "address": slot.address}
-    known = find(db, identity.digest)
-    if known is None or dirty:
+    known = _is_known(db, identity.digest)
+    if not known or dirty:
         values |= {
             "dirty": True,
             "dirty_host": slot.host,
@@ -88,7 +96,7 @@ def note(
             "reason": storable(reason),
             "changed_at": now,
         }
-    if known is None:
+    if not known:
         db.execute(
             sa.insert(_DRIVES).values(
                 digest=identity.digest,
@@ -114,7 +122,7 @@ def after_transition(
     if record.identity is None:
         return
     slot, digest = record.slot, record.identity.digest
-    if event in lifecycle.DIRTIES_DRIVE or find(db, digest) is None:
+    if event in lifecycle.DIRTIES_DRIVE or not _is_known(db, digest):
         why = event.value if record.consumer is None else f"{event.value}: {record.consumer}"
         note(db, record.identity, slot, dirty=True, reason=why, now=now)
     if event is Event.RETIRED:

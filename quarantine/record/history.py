@@ -42,26 +42,22 @@ class HistoryRepository(Repository):
             # What is no case's number may have been this one's.
             number = _HISTORY.c.generation.between(0, _MOST)
             query = query.where(sa.or_(_HISTORY.c.generation == generation, sa.not_(number)))
-        fits = whole(_COLUMNS)
         with self._reading() as db, told(f"history of {slot}"):
-            found = db.execute(query).mappings().all()
-            for row in found:
-                if not fits(tuple(row.values())):
-                    raise ValueError(f"line {row['seq']}: a column has what it cannot have")
-            return rows.history_rows(found)
+            return _strictly(db, query)
 
     def mentions(self, text: str) -> list[HistoryRow]:
         """Lines of any slot's history whose reason has ``text`` in it, oldest first.
 
-        For a uuid in an operator's question; at most :data:`MENTIONS`, the newest.
+        For a uuid in an operator's question; at most :data:`MENTIONS`, the newest. Evidence reads
+        it: raises ``UnreadableError`` as :meth:`history` does.
         """
         query = (
             _LINES.where(_HISTORY.c.reason.contains(text, autoescape=True))
             .order_by(_HISTORY.c.seq.desc())
             .limit(MENTIONS)
         )
-        with self._reading() as db:
-            return _lines(db, query)[::-1]
+        with self._reading() as db, told("history"):
+            return _strictly(db, query)[::-1]
 
     def history_page(
         self, slot: Slot, *, limit: int, after: int = 0
@@ -118,6 +114,16 @@ class HistoryRepository(Repository):
             lines = _LINES.where(_HISTORY.c.seq.in_(numbers)).order_by(_HISTORY.c.seq.desc())
             found = _lines(db, lines)
         return found, numbers[-1] if len(numbers) == limit else None
+
+
+def _strictly(db: sa.Connection, query: sa.Select[Any]) -> list[HistoryRow]:
+    """For evidence. Raises ``ValueError`` and others for a damaged line."""
+    fits = whole(_COLUMNS)
+    found = db.execute(query).mappings().all()
+    for row in found:
+        if not fits(tuple(row.values())):
+            raise ValueError(f"line {row['seq']}: a column has what it cannot have")
+    return rows.history_rows(found)
 
 
 def _lines(db: sa.Connection, query: sa.Select[Any]) -> list[HistoryRow]:

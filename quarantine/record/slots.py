@@ -13,6 +13,7 @@ from quarantine.errors import ConflictError, IllegalTransitionError
 from quarantine.record import alarms, certificates, drives, messages
 from quarantine.record.database import models, rows
 from quarantine.record.database.base import Repository
+from quarantine.record.database.damaged import separately, told
 from quarantine.record.words import lifecycle
 from quarantine.record.words.clock import CLOCKS_APART
 from quarantine.record.words.facts import (
@@ -135,18 +136,31 @@ class SlotRepository(Repository):
         if consumer is not None:
             query = query.where(_SLOTS.c.consumer == consumer)
         with self._reading() as db:
-            found = [rows.slot_or_why(row) for row in db.execute(query).mappings()]
+            found = _each(db, query)
         return [record for record in found if isinstance(record, SlotRecord)]
 
     def every_slot(self) -> tuple[list[SlotRecord], list[UnreadableSlot]]:
         """All records by host and address, and the rows that cannot be read."""
         query = sa.select(_SLOTS).order_by(_SLOTS.c.host, _SLOTS.c.address)
         with self._reading() as db:
-            found = [rows.slot_or_why(row) for row in db.execute(query).mappings()]
+            found = _each(db, query)
         return (
             [row for row in found if isinstance(row, SlotRecord)],
             [row for row in found if isinstance(row, UnreadableSlot)],
         )
+
+    def places(
+        self, *, identity: ControllerIdentity | None = None, consumer: str | None = None
+    ) -> frozenset[Slot]:
+        """The slots that expect the drive, or have that instance seen last, also those whose rows
+        cannot be read as a whole: evidence goes by these. Raises :class:`UnreadableError`."""
+        query = sa.select(_SLOTS.c.host, _SLOTS.c.address)
+        if identity is not None:
+            query = query.where(_SLOTS.c.identity_digest == identity.digest)
+        if consumer is not None:
+            query = query.where(_SLOTS.c.consumer == consumer)
+        with self._reading() as db, told("slots"):
+            return frozenset(Slot(host, address) for host, address in db.execute(query))
 
     def held_by_code(self) -> dict[str | None, int]:
         """How many slots are held for each code; None counts those of a release without codes."""
@@ -182,19 +196,25 @@ class SlotRepository(Repository):
         if slot is not None:
             query = query.where(_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address)
         with self._reading() as db:
-            found = [rows.claim(row) for row in db.execute(query).mappings()]
+            those = separately(db, query, _SLOTS.c.id)
+            found = [rows.claim(row) for _id, row, _why in those if row is not None]
         return [claim for claim in found if claim is not None]
 
     def resource_classes(self) -> list[str]:
         """Those of the enrolled slots."""
-        with self._reading() as db:
-            return sorted(db.execute(sa.select(_SLOTS.c.resource_class).distinct()).scalars())
+        return sorted(self._distinct(_SLOTS.c.resource_class, sa.true()))
 
     def hosts_in_care(self) -> frozenset[str]:
         """Those that have an enrolled slot, rows that cannot be read included."""
-        query = sa.select(_SLOTS.c.host).where(_SLOTS.c.state != State.RETIRED.value).distinct()
+        return frozenset(self._distinct(_SLOTS.c.host, _SLOTS.c.state != State.RETIRED.value))
+
+    def _distinct(self, column: sa.Column[str], which: sa.ColumnElement[bool]) -> set[str]:
+        """What can be read of a column's values."""
+        query = sa.select(column).where(which).distinct()
         with self._reading() as db:
-            return frozenset(db.execute(query).scalars())
+            rows = separately(db, query, _SLOTS.c.id)
+            found = {row[column.name] for _id, row, _why in rows if row is not None}
+        return {one for one in found if isinstance(one, str)}
 
     def transition(
         self,
@@ -386,21 +406,35 @@ def _case_columns(record: SlotRecord, event: Event | None, changes: SlotChanges)
     return values
 
 
+def _each(db: sa.Connection, query: sa.Select[Any]) -> list[SlotRecord | UnreadableSlot]:
+    """Row by row: a damaged one is no other slot's. One without a name that can be read is left
+    out; the log has its number."""
+    found: list[SlotRecord | UnreadableSlot] = []
+    for number, row, why in separately(db, query, _SLOTS.c.id):
+        if row is not None:
+            found.append(rows.slot_or_why(row))
+            continue
+        named = sa.select(_SLOTS.c.host, _SLOTS.c.address).where(_SLOTS.c.id == number)
+        for _number, name, _why in separately(db, named, _SLOTS.c.id):
+            if name is not None:
+                provider = sa.select(_SLOTS.c.provider).where(_SLOTS.c.id == number)
+                shown = [r["provider"] for _, r, _ in separately(db, provider, _SLOTS.c.id) if r]
+                place = name["host"], name["address"]
+                found.append(UnreadableSlot(*place, next(iter(shown), ""), why))
+    return found
+
+
 def _find(db: sa.Connection, slot: Slot) -> SlotRecord | None:
-    row = (
-        db.execute(
-            sa.select(_SLOTS).where(_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address)
-        )
-        .mappings()
-        .first()
-    )
+    which = sa.select(_SLOTS).where(_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address)
+    with told(str(slot)):
+        row = db.execute(which).mappings().first()
     return None if row is None else rows.slot_record(row)
 
 
 def _read(db: sa.Connection, record_id: int) -> SlotRecord:
-    return rows.slot_record(
-        db.execute(sa.select(_SLOTS).where(_SLOTS.c.id == record_id)).mappings().one()
-    )
+    with told(f"slot {record_id}"):
+        row = db.execute(sa.select(_SLOTS).where(_SLOTS.c.id == record_id)).mappings().one()
+    return rows.slot_record(row)
 
 
 def _end_alarms(db: sa.Connection, before: SlotRecord, after: SlotRecord, now: datetime) -> None:

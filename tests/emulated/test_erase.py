@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from eraser.case import namespaceacts
 from tests.emulated.erasing import CLEAR, PROFILE, QUICK, STATE, VISITED, bench
 from tests.lab.nvme.faults import EraseFault, Faults
 from tests.lab.rack import Rack
@@ -95,6 +96,35 @@ def test_capacity_in_no_namespace_is_erased_and_read_too(
     assert [each["nsid"] for each in read if each.get("temporary")] == [2]
     assert sum(each["blocks"] for each in read) * 4096 >= after["total_bytes"] - 65536
     assert not [text for text in report.get("residues", ()) if text.startswith("Capacity")]
+
+
+@pytest.mark.rack
+@pytest.mark.parametrize(
+    ("policy", "acts"),
+    [
+        pytest.param(
+            VISITED | {"allow_clear": True, "label": "Clear"},
+            [namespaceacts.DETACHED, namespaceacts.FORMATTED],
+            id="Format",
+        ),
+        pytest.param(VISITED, [namespaceacts.DETACHED, namespaceacts.MADE], id="Sanitize"),
+    ],
+)
+def test_namespaces_are_handled_as_by_a_tenant_on_the_real_driver(
+    rack: Rack, policy: dict[str, object], acts: list[str]
+) -> None:
+    """Its disks go and come while the case has the drive; the layout is the one of before."""
+    made = bench(rack, "unallocated", policy=policy)
+    erased = made.erase()
+    assert (erased.code, erased.reasons, made.leaked) == (0, [], 0)
+    report = made.report(erased)
+    between = next(visit for visit in report["visits"] if visit["wrote"])
+    for act in acts:
+        assert not [text for text in between["not_done"] if text.startswith(act)], act
+    assert len(made.drive.commands("ns_attach")) >= 4
+    before, after = report["facts_before"], report["facts_after"]
+    assert after["namespaces"] == before["namespaces"]
+    assert (after["detached"], after["unallocated_bytes"]) == ([], before["unallocated_bytes"])
 
 
 @pytest.mark.rack

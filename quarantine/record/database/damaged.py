@@ -49,6 +49,51 @@ def told(what: str) -> Iterator[None]:
         ) from error
 
 
+CHUNK: Final = 500
+"""Rows of one question, where one of all of them cannot be read."""
+
+
+def separately(
+    db: sa.Connection, query: sa.Select[Any], key: sa.Column[Any]
+) -> Iterator[tuple[Any, sa.RowMapping | None, str]]:
+    """The rows of a query; of one that cannot be read its ``key``, None, and why.
+
+    Halved until the damaged one is alone: one of very many costs one more reading of all.
+    """
+    try:
+        found = db.execute(query).mappings().all()
+    except UNREADABLE as error:
+        if not of_the_row(error):
+            raise
+    else:
+        yield from ((None, row, "") for row in found)
+        return
+    places = db.execute(query.with_only_columns(key)).scalars().all()
+    for start in range(0, len(places), CHUNK):
+        yield from _halved(db, query, key, places[start : start + CHUNK])
+
+
+def _halved(
+    db: sa.Connection, query: sa.Select[Any], key: sa.Column[Any], places: Sequence[Any]
+) -> Iterator[tuple[Any, sa.RowMapping | None, str]]:
+    try:
+        found = db.execute(query.where(key.in_(places))).mappings().all()
+    except UNREADABLE as error:
+        if not of_the_row(error):
+            raise
+        if len(places) == 1:
+            why = str(error).partition("\n")[0]
+            LOG.warning("%s: row %s cannot be read: %s", key.table, places[0], why)
+            yield places[0], None, why
+            return
+    else:
+        yield from ((None, row, "") for row in found)
+        return
+    half = len(places) // 2
+    yield from _halved(db, query, key, places[:half])
+    yield from _halved(db, query, key, places[half:])
+
+
 @functools.cache
 def kind(column: sa.Column[Any]) -> type:
     """What a value of a column is in Python."""

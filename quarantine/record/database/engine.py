@@ -17,7 +17,13 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from quarantine.errors import BadInputError, ConflictError, UnavailableError, UnfinishedError
+from quarantine.errors import (
+    BadInputError,
+    ConflictError,
+    UnavailableError,
+    UnfinishedError,
+    UnreadableError,
+)
 
 BUSY_SECONDS = 30.0
 """How long a writer waits for another one. Transactions here last milliseconds."""
@@ -151,6 +157,9 @@ def _translated() -> Iterator[_Doing]:
             f"database: expected values that fit their columns, found {_line(error)}"
         ) from error
     except (exc.DatabaseError, exc.InterfaceError, exc.TimeoutError) as error:
+        if "decode" in _line(error):
+            # Of a row, and of no other moment: whoever tried again would try for ever.
+            raise UnreadableError(f"database: a damaged row ({_line(error)})") from error
         if _lost_to_another(error):
             raise ConflictError(
                 f"database: expected to write alone, found another writer ({_line(error)}); "

@@ -82,7 +82,7 @@ def slot_record(row: Row) -> SlotRecord:
             next_hold=_next_hold(row),
             **{name: row[name] for name in _PLAIN},
         )
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise UnreadableError(str(error)) from error
 
 
@@ -103,7 +103,7 @@ def claim(row: Row) -> OfferClaim | None:
     try:
         identity(row["identity"])
         slot, state = Slot(row["host"], row["address"]), State(row["state"])
-    except (ValueError, UnreadableError):
+    except (ValueError, TypeError, UnreadableError):
         return None
     clean, registered = bool(row["clean"]), bool(row["registered"])
     stage = custody_stage(state, row["custody"], ready=row["custody_ready"])

@@ -31,7 +31,13 @@ from eraser.protocol.ticket import RECEIPT_TYPE, TicketReceipt
 from eraser.protocol.transport import signing
 from eraser.protocol.transport.believed import Believed
 from quarantine.doors import Clock, Monotonic, utc_now
-from quarantine.errors import BadInputError, ConflictError, QuarantineError, UnreadableError
+from quarantine.errors import (
+    BadInputError,
+    ConflictError,
+    QuarantineError,
+    UnavailableError,
+    UnreadableError,
+)
 from quarantine.logs import named
 from quarantine.record.store import Store
 from quarantine.record.words.facts import HostRecord, SlotChanges, SlotRecord
@@ -60,6 +66,10 @@ TRIES = 8
 
 FAILURES = 2
 """Times that judging a report meets a mistake of ours, until its slot is held for it."""
+
+
+PATIENCE = 30
+"""Times that a report is put off because the machine lacks memory or descriptors."""
 
 
 class LooksAgain(Protocol):
@@ -93,6 +103,8 @@ class Inbox:
     _rung: Bells = field(init=False)
     _same: SameHellos = field(init=False)
     _past: PastHellos = field(init=False)
+    _short: dict[str, int] = field(default_factory=dict)
+    """How often a report was put off, by its digest."""
     _sequences: dict[Slot, tuple[str, int]] = field(default_factory=dict)
     """Each slot's last progress, with its order; forgotten, a screen shows a step backwards."""
 
@@ -124,8 +136,17 @@ class Inbox:
             except ConflictError as error:
                 LOG.info("report of %s: %s", report.slot, error)
                 continue
+            except UnreadableError as error:
+                decision = self._unjudged(host, report, token, digest, error)
             except QuarantineError:
                 raise
+            except (MemoryError, OSError) as error:
+                # What the machine lacks now it has again later: the same message waits for that.
+                tries = self._short[digest] = self._short.get(digest, 0) + 1
+                if tries < PATIENCE:
+                    raise UnavailableError(f"report of {report.slot}: {error!r}") from error
+                del self._short[digest]
+                decision = self._unjudged(host, report, token, digest, error)
             except Exception as error:
                 # A mistake of ours. The host says this once: what does not pass by is a person's.
                 LOG.exception("report of %s", report.slot)
@@ -133,6 +154,7 @@ class Inbox:
                 if failed < FAILURES:
                     continue
                 decision = self._unjudged(host, report, token, digest, error)
+            self._short.pop(digest, None)
             self._look(report.slot)
             return decision
         raise ConflictError(f"{report.slot}: expected to record a report, lost every round; again")
@@ -153,6 +175,9 @@ class Inbox:
             raise error
         text = f"expected to judge its report, met {type(error).__name__}; the log has more"
         decision = held(HoldCode.UNJUDGED, text)
+        if isinstance(error, UnreadableError):
+            text = f"{error}; release it when the database is restored"
+            decision = held(HoldCode.RECORD_DAMAGED, text)
         given = Testimony(self._order(record.order_token), report, token, digest, host.key)
         self._endings.carry_out(record, given, decision)
         return decision

@@ -20,7 +20,7 @@ def past_of(
     store: Store, drive: ControllerIdentity, here: Slot, history: Sequence[HistoryRow]
 ) -> DrivePast:
     """``history`` is the whole of ``here``, where the drive is now."""
-    slots = {record.slot for record in store.slots(identity=drive)} - {here}
+    slots = store.places(identity=drive) - {here}
     lines = {slot: store.history(slot) for slot in slots} | {here: history}
     stored = store.certificates(drive=drive.digest)
     claims = (_last_claim(slot, rows) for slot, rows in lines.items())

@@ -224,7 +224,7 @@ class Registrar:
         )
 
     def _end(self) -> Link:
-        last = self.store.last_certificate()
+        last = self.store.chain_end()
         if last is None:
             return Link()
         return Link(last.digest, last.number)

@@ -601,10 +601,10 @@ class Beside:
         self.conf = load(())
         self.conf.set_override("worker", False, "run")
         self.doors, self.lateness = MACHINE, Lateness(time.monotonic)
-        self.begun = [threading.Event(), threading.Event()]
+        self.begun = [threading.Event() for _part in ("safety", "heads", "delays")]
         self.seen: bool | None = None
         self.reconciler = _Loop(self)
-        self.safety, self.heads = (_Begun(event) for event in self.begun)
+        self.safety, self.heads, self.delay_meter = (_Begun(event) for event in self.begun)
 
     def detection(self) -> tuple[int, float]:
         return 0, 1.0

@@ -75,7 +75,7 @@ class Bench:
 
     def erase(self, *more: str) -> Erased:
         """Erases and waits for the end."""
-        done = self.compute.run(self.argv(*more), check=False, timeout=240)
+        done = self.compute.run(self.argv(*more), check=False, timeout=480)
         return Erased(done.returncode, done.stdout, done.stderr)
 
     def plan(self) -> Any:

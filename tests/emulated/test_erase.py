@@ -121,7 +121,7 @@ def test_namespaces_are_handled_as_by_a_tenant_on_the_real_driver(
     between = next(visit for visit in report["visits"] if visit["wrote"])
     for act in acts:
         assert not [text for text in between["not_done"] if text.startswith(act)], act
-    assert len(made.drive.commands("ns_attach")) >= 4
+    assert len(made.drive.commands("namespace_attachment")) >= 4
     before, after = report["facts_before"], report["facts_after"]
     assert after["namespaces"] == before["namespaces"]
     assert (after["detached"], after["unallocated_bytes"]) == ([], before["unallocated_bytes"])

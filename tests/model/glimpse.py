@@ -12,8 +12,9 @@ from tests.model.papers import RECORDS, identity, slot
 from tests.model.world import NOWHERE
 
 
-class UnseenError(Exception):
-    """A decision depends on more than it was thought to."""
+class UnseenError(BaseException):
+    """A decision depends on more than it was thought to. No ``Exception``: the inbox holds a slot
+    for one of these as for a mistake of its own, and the search would leave out what follows."""
 
 
 class Unseen:

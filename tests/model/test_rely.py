@@ -14,9 +14,10 @@ import pytest
 
 from quarantine.record.words.states import Event, State
 from quarantine.service.issue import drive_inventory
+from tests.model import glimpse as glimpses
 from tests.model.beside import Beside, Deed
 from tests.model.common import ME, OTHER, as_seen, face, like
-from tests.model.glimpse import UNSEEN, UnseenError, glimpse, hidden
+from tests.model.glimpse import UnseenError, glimpse, hidden
 from tests.model.hellos import hello
 from tests.model.papers import LIMITS, NOW, RECORDS, identity, slot
 from tests.model.parts import Parts, WiredParts
@@ -133,7 +134,7 @@ def test_a_step_that_sees_more_than_it_is_shown_is_an_error() -> None:
 @pytest.mark.parametrize("used", [bool, str, iter, len, repr, lambda x: x == 1, lambda x: x.y])
 def test_what_is_hidden_cannot_be_used(used: Callable[[Any], object]) -> None:
     with pytest.raises(UnseenError):
-        used(UNSEEN)
+        used(glimpses.UNSEEN)
 
 
 def test_a_write_is_a_deed_although_nothing_else_comes_of_it() -> None:
@@ -161,7 +162,7 @@ def test_what_is_hidden_of_another_host_is_not_passed_over() -> None:
     held = dataclasses.replace(fresh_record(ME, in_use=False), state=State.HELD)
     mine = dataclasses.replace(held, identity=identity(0))
     places = (Place(record=RECORDS.number(mine)), Place(record=hidden(OTHER)))
-    store = Store(World((), places, (UNSEEN,), 0), Writes(None))
+    store = Store(World((), places, (glimpses.UNSEEN,), 0), Writes(None))
     with pytest.raises(UnseenError):
         store.slots(states=[State.HELD])
     with pytest.raises(UnseenError):

@@ -10,8 +10,9 @@ GROUP = cfg.OptGroup(
     help="""
 Before an erase is ordered Nova is asked whether anything on the host may still use a drive that
 Placement calls free: a compute service that is down, a server or an unfinished migration without
-its allocation. The user needs to list servers of all projects, services, hypervisors and migrations
-(by default an administrator); nothing is ever changed in Nova.
+its allocation. How late releases are seen is measured by what Nova says of a server's end and last
+action. The user needs to list servers of all projects and their actions, services, hypervisors and
+migrations (by default an administrator); nothing is ever changed in Nova.
 """,
 )
 

@@ -23,9 +23,23 @@ class TestDelays(LeakCase):
         """A server whose drive we know to be in use, and a meter that counts from now on."""
         server = self.tenant()
         self.plane.turn()
+        return server, self._meter()
+
+    def _migrated(self) -> tuple[Server, DelayMeter]:
+        """The same, with a server that was moved and waits for its tenant's decision."""
+        self.patch_nova()
+        source, target = (self.add_host(host)[0] for host in ("compute1", "compute2"))
+        self.take_care(source, target)
+        server = self.tenant(host="compute1")
+        self.plane.turn()
+        self.act(server, "migrate", None, "VERIFY_RESIZE")
+        self.plane.turn()
+        return server, self._meter()
+
+    def _meter(self) -> DelayMeter:
         meter = DelayMeter(self.plane.store, Compute.connect(CLOUD), self.plane.clock)
         meter.turn()
-        return server, meter
+        return meter
 
     def _seen_late(self, meter: DelayMeter) -> Delays:
         self.plane.clock.now = datetime.now(UTC) + timedelta(seconds=LATE)
@@ -69,28 +83,12 @@ class TestDelays(LeakCase):
         self._is_late(self._seen_late(meter))
 
     def test_a_revert(self) -> None:
-        self.patch_nova()
-        source, target = (self.add_host(host)[0] for host in ("compute1", "compute2"))
-        self.take_care(source, target)
-        server = self.tenant(host="compute1")
-        self.plane.turn()
-        self.act(server, "migrate", None, "VERIFY_RESIZE")
-        self.plane.turn()
-        meter = DelayMeter(self.plane.store, Compute.connect(CLOUD), self.plane.clock)
-        meter.turn()
+        server, meter = self._migrated()
         self._revert_resize({"id": server.id})
         self._is_late(self._seen_late(meter))
 
     def test_the_old_place_of_a_migrated_server_is_not_known(self) -> None:
         """Its consumer is the migration, of which Nova tells nothing by that name."""
-        self.patch_nova()
-        source, target = (self.add_host(host)[0] for host in ("compute1", "compute2"))
-        self.take_care(source, target)
-        server = self.tenant(host="compute1")
-        self.plane.turn()
-        self.act(server, "migrate", None, "VERIFY_RESIZE")
-        self.plane.turn()
-        meter = DelayMeter(self.plane.store, Compute.connect(CLOUD), self.plane.clock)
-        meter.turn()
+        server, meter = self._migrated()
         self.confirm(server, "compute1")
         assert self._seen_late(meter) == Delays(unknown=1)

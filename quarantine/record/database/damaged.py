@@ -83,7 +83,7 @@ def _halved(
             raise
         if len(places) == 1:
             why = str(error).partition("\n")[0]
-            LOG.warning("%s: row %s cannot be read: %s", key.table, places[0], why)
+            _tell(str(key.table), places[0], why)
             yield places[0], None, why
             return
     else:
@@ -92,6 +92,12 @@ def _halved(
     half = len(places) // 2
     yield from _halved(db, query, key, places[:half])
     yield from _halved(db, query, key, places[half:])
+
+
+@functools.lru_cache(maxsize=1024)
+def _tell(table: str, place: object, why: str) -> None:
+    """Once in a process: passes read such a row again and again."""
+    LOG.warning("%s: row %s cannot be read: %s", table, place, why)
 
 
 @functools.cache

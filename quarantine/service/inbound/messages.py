@@ -67,7 +67,6 @@ TRIES = 8
 FAILURES = 2
 """Times that judging a report meets a mistake of ours, until its slot is held for it."""
 
-
 PATIENCE = 30
 """Times that a report is put off because the machine lacks memory or descriptors."""
 
@@ -145,7 +144,7 @@ class Inbox:
                 tries = self._short[digest] = self._short.get(digest, 0) + 1
                 if tries < PATIENCE:
                     raise UnavailableError(f"report of {report.slot}: {error!r}") from error
-                del self._short[digest]
+                LOG.exception("report of %s", report.slot)
                 decision = self._unjudged(host, report, token, digest, error)
             except Exception as error:
                 # A mistake of ours. The host says this once: what does not pass by is a person's.

@@ -26,6 +26,9 @@ EDGES: Final = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800)
 SETTLED_SECONDS: Final = 60.0
 """After a release was seen until Nova is asked: by then it has ended what it was about."""
 
+GIVEN_UP_SECONDS: Final = 3600.0
+"""For how long Nova is asked about a release again."""
+
 PASS_SECONDS: Final = 15.0
 """Between two turns."""
 
@@ -104,7 +107,14 @@ class DelayMeter:
         are asked about in the next turn.
         """
         for line in self._new():
-            self.delays.add(self._delay(line))
+            try:
+                seconds = self._delay(line)
+            except QuarantineError:
+                if self._clock() - line.at < timedelta(seconds=GIVEN_UP_SECONDS):
+                    raise
+                # One that Nova never answers for must not keep the later ones for ever.
+                seconds = None
+            self.delays.add(seconds)
             self._known = line.seq
 
     def _new(self) -> Iterator[HistoryRow]:

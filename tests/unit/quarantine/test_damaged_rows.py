@@ -17,7 +17,7 @@ from eraser.protocol.identity import Slot
 from eraser.protocol.inbound import MessageKind, key
 from eraser.protocol.report import REPORT_TYPE
 from quarantine.evidence import certificate
-from quarantine.record.database import engine
+from quarantine.record.database import damaged, engine
 from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.reasons import HoldCode
@@ -87,6 +87,19 @@ def test_a_dirty_drive_is_reserved_beside_a_damaged_row(
     for _ in range(5):
         passes.run_once()
     assert not cloud.on_offer(DIRTY), "the next tenant gets the last one's data"
+
+
+def test_a_damaged_row_is_told_once_however_often_it_is_read(
+    store: Store, cloud: Cloud, caplog: pytest.LogCaptureFixture
+) -> None:
+    available(store, cloud, DAMAGED)
+    damage(store, "slots", "reason", NO_TEXT)
+    damaged._tell.cache_clear()
+    for _ in range(3):
+        readable, unread = store.every_slot()
+    assert readable == []
+    assert [each.host for each in unread] == [DAMAGED.host]
+    assert caplog.text.count("slots: row") == 1
 
 
 @pytest.mark.parametrize(("table", "column", "value"), ROWS)

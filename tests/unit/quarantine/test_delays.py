@@ -21,7 +21,13 @@ from quarantine.record.words.states import Event
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
 from quarantine.service.watch import delays as measured
-from quarantine.service.watch.delays import MOST, SETTLED_SECONDS, DelayMeter, Delays
+from quarantine.service.watch.delays import (
+    GIVEN_UP_SECONDS,
+    MOST,
+    SETTLED_SECONDS,
+    DelayMeter,
+    Delays,
+)
 from tests.lab.record import migrated_file
 from tests.lab.services.nova_api_standin import NovaApiStandIn
 from tests.lab.services.placement import CLOUD, write_clouds_yaml
@@ -168,6 +174,22 @@ def test_a_nova_that_is_away_is_asked_again(world: World, meter: DelayMeter) -> 
     meter.turn()
     assert world.asked == ["one", "one", "two"]
     assert (meter.delays.count, meter.delays.unknown) == (2, 0)
+
+
+def test_a_release_that_nova_never_answers_for_keeps_no_other(
+    world: World, meter: DelayMeter
+) -> None:
+    meter.turn()
+    world.released("one")
+    world.away = True
+    world.later(GIVEN_UP_SECONDS)
+    meter.turn()
+    world.away = False
+    world.deleted["two"] = world.now
+    world.released("two")
+    world.later(SETTLED_SECONDS)
+    meter.turn()
+    assert (meter.delays.count, meter.delays.unknown) == (1, 1)
 
 
 def test_of_very_many_at_once_nova_is_asked_about_the_newest(

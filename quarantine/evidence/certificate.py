@@ -224,6 +224,15 @@ def said_digest(token: str) -> str:
         raise BadInputError("certificate: expected a compact JWS, found other text") from error
 
 
+def said_link(token: str) -> Link | None:
+    """What the next certificate names of the one that a token has; None where it has none."""
+    try:
+        said = _said(token)
+        return Link(said_digest(token), said["position"])
+    except (BadInputError, BadWireError, ValueError, LookupError, TypeError):
+        return None
+
+
 def said_document(token: str) -> bytes:
     """The file form of a token, checked or not. Raises :class:`BadInputError`."""
     try:

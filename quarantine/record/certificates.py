@@ -38,6 +38,7 @@ _ROTATIONS = models.rotations
 
 
 _END = (_TABLE.c.number, _TABLE.c.digest, _TABLE.c.token)
+_NEXT = _TABLE.alias()
 
 
 @dataclass(frozen=True)
@@ -218,13 +219,17 @@ def _last(db: sa.Connection) -> StoredCertificate | None:
 
 
 def _end(db: sa.Connection, *, lock: bool = False) -> ChainEnd | None:
-    query = sa.select(*_END).order_by(_TABLE.c.number.desc()).limit(1)
+    # In one statement: a link that comes between two would look as if it stood before this one.
+    follows = sa.exists().where(_NEXT.c.previous == _TABLE.c.digest).label("follows")
+    query = sa.select(*_END, follows).order_by(_TABLE.c.number.desc()).limit(1)
     with told("the newest certificate"):
         row = db.execute(query.with_for_update() if lock else query).first()
         if row is None:
             return None
         if not whole(_END)(row) or not row.digest:
             raise ValueError("its number, digest or token is damaged")
+        if row.follows:
+            raise ValueError(f"another one follows number {row.number}, and has a lower one")
         return ChainEnd(row.number, row.digest, row.token)
 
 

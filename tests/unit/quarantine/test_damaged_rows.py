@@ -13,13 +13,13 @@ from typing import Any, Final
 import pytest
 import sqlalchemy as sa
 
-from eraser.protocol.identity import Slot
+from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.inbound import MessageKind, key
 from eraser.protocol.report import REPORT_TYPE
 from quarantine.evidence import certificate
 from quarantine.record.database import damaged, engine
 from quarantine.record.store import Store
-from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.facts import SlotChanges, SlotRecord
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event, State
 from quarantine.service.inbound import messages
@@ -289,3 +289,39 @@ def test_what_the_machine_lacks_for_a_moment_holds_nothing(
         lane.turn()
     assert lists.lists[key(MessageKind.REPORT, SLOT.host)] == []
     assert plane.record().state is state
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("digest", f"'{'0' * 64}'"),
+        ("number", "0"),
+        ("number", "number + 7"),
+        ("token", "'no.token.'"),
+    ],
+)
+def test_no_certificate_follows_on_a_chains_end_that_is_damaged(
+    plane: Plane, column: str, value: str
+) -> None:
+    for number, slot in enumerate((SLOT, THIRD)):
+        reported(plane, slot, replace(IDENTITY, serial=f"PHLJ100000{number}"))
+    with engine.writing(plane.store._engine) as db:
+        # A row of theirs names the digest, and SQLite would not have it changed.
+        db.execute(sa.text("DELETE FROM testimonies"))
+    damage(plane.store, "certificates", column, value, "number = 2")
+    record = reported(plane, NEXT, OTHER_DRIVE)
+    assert (record.state, record.hold_code) == (State.HELD, HoldCode.RECORD_DAMAGED)
+
+
+def reported(plane: Plane, slot: Slot, drive: ControllerIdentity) -> SlotRecord:
+    order = plane.ordered(slot, drive)
+    report = replace(
+        plane.answer(),
+        slot=slot,
+        identity=drive,
+        order_id=order.order_id,
+        nonce=order.nonce,
+        generation=order.generation,
+    )
+    plane.inbox.report(plane.signed(report, REPORT_TYPE))
+    return plane.record(slot)

@@ -506,9 +506,15 @@ def test_a_drive_is_not_lost_to_the_certificate_that_it_has(plane: Plane, damage
     assert stored is not None
     payload = codec.parse(verify(stored.token, plane.controller.public, TYPE, "x"), "x")
     payload["drive"] |= {"firmware_slots": ["VDV10131"], "of_a_newer_release": 1}
-    token = "x.y.z" if damage else plane.controller.sign(codec.canonical(payload), TYPE)
+    newer = plane.controller.sign(codec.canonical(payload), TYPE)
+    digest = certificate.said_digest(newer)
+    values = {"token": "x.y.z"} if damage else {"token": newer, "digest": digest}
     with plane.store._writing() as db:
-        db.execute(sa.update(models.certificates).values(token=token))
+        # A row of theirs names the digest, and SQLite would not have it changed.
+        db.execute(sa.delete(models.testimonies))
+        db.execute(sa.update(models.certificates).values(values))
+        if not damage:
+            db.execute(sa.update(models.drives).values(certificate=digest))
     record = plane.store.transition(plane.record(), Event.HELD, reason="a test")
     record = plane.store.transition(record, Event.RELEASED_BY_OPERATOR, reason="a test")
     plane.dispatcher.order(plane.store.transition(record, Event.CUSTODY_TAKEN))

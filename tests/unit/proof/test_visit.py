@@ -116,8 +116,8 @@ def test_acts_leave_witnesses_for_the_acts_after_them(tmp_path: Path, command: s
     """Whoever has more places visited than there are canaries sees no less: a liar that shows
     what lay beside a write, once another command was seen, is met as with fewer."""
     trigger = Trigger("and", parts=(Trigger("wrote", "here"), Trigger("command", command)))
-    many = Policy(verification=Verification(residual=0.05, canaries=100, visit=256))
-    found = attempt(liar(trigger, (Method.SANITIZE_BLOCK,)), tmp_path, many, size=32 << 20)
+    many = Policy(verification=Verification(residual=0.05, canaries=24, visit=64))
+    found = attempt(liar(trigger, (Method.SANITIZE_BLOCK,)), tmp_path, many, size=8 << 20)
     assert found.outcome is Outcome.HELD
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -246,8 +246,7 @@ class Composed(Nature):
             return content
         seen = bytearray(content)
         media = self._media(store)
-        for sector in self._disguised(lies, self._act, start, end):
-            at, to = max(start, sector * SECTOR), min(end, (sector + 1) * SECTOR)
+        for at, to in self._disguised(lies, self._act, start, end):
             blank = media.blank(at >> shift, to - at >> shift)
             seen[at - start >> shift : to - start >> shift] = blank
         return bytes(seen)
@@ -257,8 +256,8 @@ class Composed(Nature):
         lies = [one for one in self._lies if one.lie.kept.store is Store.DATA]
         return any(
             part.fill.deallocated
-            for sector in self._disguised(lies, self._act, start, end)
-            for part in self._drive.media.fills.between(sector * SECTOR, (sector + 1) * SECTOR)
+            for at, to in self._disguised(lies, self._act, start, end)
+            for part in self._drive.media.fills.between(at, to)
         )
 
     def progress(self, sprog: int) -> int:
@@ -294,8 +293,11 @@ class Composed(Nature):
             shown[store.value] = mask.ranges(seen)
         return Truth(kept, shown)
 
-    def _disguised(self, lies: list[Lying], act: Act, start: int, end: int) -> Iterator[int]:
-        """Sectors of [start, end) that a read does not get, though they are there."""
+    def _disguised(
+        self, lies: list[Lying], act: Act, start: int, end: int
+    ) -> list[tuple[int, int]]:
+        """The ranges of [start, end) that a read does not get, though they are there."""
+        hidden: list[int] = []
         for page in range(start // CHUNK, -(-end // CHUNK)):
             held = shown = 0
             for one in lies:
@@ -303,9 +305,10 @@ class Composed(Nature):
                 held |= bits
                 if bits and self._listening and one.shows(act, page):
                     shown |= bits
-            for sector in mask.sectors(page, held & ~shown):
-                if sector * SECTOR < end and (sector + 1) * SECTOR > start:
-                    yield sector
+            if held & ~shown:
+                hidden += mask.sectors(page, held & ~shown)
+        clipped = ((max(start, at), min(end, to)) for at, to in mask.ranges(hidden))
+        return [(at, to) for at, to in clipped if at < to]
 
     def _media(self, store: Store) -> Media:
         drive = self._drive

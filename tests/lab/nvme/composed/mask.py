@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.lab.nvme.composed.kept import SECTOR
+from tests.lab.nvme.composed.kept import SECTOR, WHOLE
 from tests.lab.nvme.fill import CHUNK
 
 
@@ -75,6 +75,9 @@ def ranges(sectors: Iterator[int] | list[int]) -> list[tuple[int, int]]:
     return found
 
 
-def sectors(page: int, bits: int) -> Iterator[int]:
+def sectors(page: int, bits: int) -> Sequence[int]:
     """Numbers of the sectors of a page."""
-    return (page * 8 + bit for bit in range(8) if bits >> bit & 1)
+    first = page * 8
+    if bits == WHOLE:
+        return range(first, first + 8)
+    return [first + bit for bit in range(8) if bits >> bit & 1]

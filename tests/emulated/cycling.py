@@ -18,7 +18,7 @@ from tests.lab.services.nova_standin import Server
 from tests.lab.services.process import ServiceProcess, wait_until
 from tests.lab.site import STATE_DIR, Site
 
-PATIENCE: Final = 300.0
+PATIENCE: Final = 600.0
 """Seconds; only a broken cycle takes that long, also on a machine that others use."""
 
 CRYPTO: Final = 4

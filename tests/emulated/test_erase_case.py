@@ -42,7 +42,7 @@ def run(made: Bench, request: CaseRequest) -> EraseReport:
     """Runs the case and reads what it left."""
     made.compute.put(REQUEST, codec.canonical(request))
     argv = ["nvme-eraser", "case", "--request", REQUEST, "--state-dir", STATE]
-    done = made.compute.run(argv, timeout=240)
+    done = made.compute.run(argv, timeout=480)
     assert done.stdout == ""
     return codec.load(EraseReport, made.compute.get(f"{directory(request)}/report.json"), "report")
 

@@ -25,7 +25,7 @@ def wait_for_entry(made: Bench, kind: str, count: int = 1) -> None:
     made.compute.sh(
         f"until [ $(cat {STATE}/cases/*/journal.jsonl 2>/dev/null | grep -c '\"{kind}\"')"
         f" -ge {count} ]; do sleep 0.02; done",
-        timeout=300,
+        timeout=480,
     )
 
 

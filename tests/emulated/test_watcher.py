@@ -14,7 +14,7 @@ from tests.lab.services.process import wait_until
 pytestmark = pytest.mark.libvirt
 
 A, B = "0000:01:00.0", "0000:02:00.0"
-PATIENCE = 300.0
+PATIENCE = 600.0
 """Seconds; only a broken watcher takes that long, also on a machine that others use."""
 
 ENV = {"PYTHONPATH": "/opt/src:/opt/site"}

@@ -47,9 +47,8 @@ def test_an_honest_drive_is_erased_and_fit(rack: Rack, preset: str, sanitizes: l
 
 def test_an_honest_drive_is_used_as_by_its_next_tenant_and_fit(rack: Rack) -> None:
     """The acts on the real driver: each was done, and none showed anything."""
-    asked = VISITED | {
-        "verification": VISITED["verification"] | {"subsystem_reset": True, "bus_reset": True}
-    }
+    resets = {"subsystem_reset": True, "bus_reset": True}
+    asked = VISITED | {"verification": VISITED["verification"] | resets | {"visit": 4}}
     able = ["--profile", json.dumps({"subsystem_reset": True})]
     made = bench(rack, "honest", policy=asked, options=able)
     method = f"/sys/bus/pci/devices/{made.drive.address}/reset_method"

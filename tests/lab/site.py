@@ -43,9 +43,11 @@ from tests.lab.services.redis import RedisServer
 
 PROFILE: Final = "lab-drive"
 DEFAULT_POLICY: Final = Policy(
-    name="lab", limits=Limits(poll=0.2), verification=Verification(visit=4, settle=0)
+    name="lab",
+    limits=Limits(poll=0.2),
+    verification=Verification(residual=0.001, canaries=256, reread=256, visit=4, settle=0),
 )
-"""An emulated processor takes a hundred times as long for a visit as a real one."""
+"""An emulated processor takes a hundred times as long for a probe or a visit as a real one."""
 STATE_DIR: Final = "/var/lib/nvme-eraser"
 WORKER_CONF: Final = "/etc/nvme-eraser/worker.conf"
 HOST_LOOPBACK: Final = "10.0.2.2"

@@ -21,12 +21,15 @@ def erase(desk: CaseSession) -> None:
     state = desk.state
     while not state.halted:
         place = _next(state)
-        if state.loose and state.intent is None:
-            # A run died in between, or the drive would not attach it: before a method reaches it.
-            namespaceacts.settle(desk)
         if place is not None and visit.is_due(desk, place):
+            # A run that died in the last one may have left a namespace detached.
+            namespaceacts.settle(desk)
             # Before the layout is restored: what was planted stands in the one that there is.
             visit.between(desk, place)
+        if place is not None and state.intent is None:
+            # What the drive would not attach in there: before a method reaches it, none after the
+            # last.
+            namespaceacts.settle(desk)
         # A command that was found under way comes first: the drive takes no other meanwhile.
         if state.restored is None and state.intent is None and _is_due(state, place):
             restore.restore(desk)

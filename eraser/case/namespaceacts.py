@@ -75,7 +75,8 @@ def settle(desk: CaseSession) -> str:
             # layout, and then a person.
             desk.reset()
             desk.hold.drop()
-        desk.recheck()
+        # Not the order's time: what was detached is attached, also when that is over.
+        desk.same_drive()
         problem = "; ".join(attach(desk, nsid))
     look_anew(desk)
     if _is_there(desk, nsid):
@@ -125,15 +126,15 @@ def format_again(desk: CaseSession) -> str:
     if len({reformat_cdw10(each) for each in found}) != 1:
         # FNA bit 0: one Format is of all namespaces then, and gives all of them one format.
         return "the namespaces have several formats, or one that the drive does not describe"
-    desk.recheck()
-    if used := resets.in_use(desk):
-        return used
-    desk.hold.drop()
     problem = ""
     for each in found:
         desk.recheck()
+        # Before each: one takes as long as the drive likes.
+        if used := resets.in_use(desk):
+            return used
+        desk.hold.drop()
         problem = problem or "; ".join(_format(desk, each))
-    look_anew(desk)
+        look_anew(desk)
     return problem
 
 
@@ -211,6 +212,5 @@ def _detach(desk: CaseSession, nsid: int) -> list[str]:
 
 
 def _is_there(desk: CaseSession, nsid: int) -> bool:
-    """Attached, or no namespace any more: nothing is left to attach."""
-    controller = desk.controller
-    return nsid in controller.active_namespaces() or nsid not in controller.allocated_namespaces()
+    """Attached. The list of all that exist is not asked: on some drives it has only these."""
+    return nsid in desk.controller.active_namespaces()

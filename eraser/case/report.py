@@ -144,12 +144,14 @@ def hold_reasons(
 def _unreached(request: CaseRequest, state: CaseState, label: Label | None) -> Iterator[str]:
     """Capacity in no namespace that the drive would not show us, and may show somebody else."""
     made, asked = state.allocated, request.policy.verification.unallocated
-    if made is None or not made.problem or not made.left:
+    if made is None or (label is not Label.CLEAR and asked is not Unallocated.HOLD):
         return
-    if label is Label.CLEAR or asked is Unallocated.HOLD:
+    # What is left without a problem is in pieces that nobody is given.
+    if (left := state.unread + (made.left if made.problem else 0)) > 0:
+        why = made.problem or "one that was there before the last method and not after it"
         yield (
-            f"{made.left} bytes belong to no namespace, and nobody has read them: expected a "
-            f"temporary namespace over them, found {made.problem}"
+            f"{left} bytes belong to no namespace, and nobody has read them: expected a "
+            f"temporary namespace over them, found {why}"
         )
 
 

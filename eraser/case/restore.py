@@ -98,7 +98,7 @@ def _layout(desk: CaseSession) -> Layouts:
     """
     inspected, plan = _inspected(desk), desk.state.plan
     locked = plan is not None and plan.locked
-    if desk.state.resumed or desk.state.loose or inspected.detached or locked:
+    if desk.state.resumed or desk.state.changes or inspected.detached or locked:
         return _read_layout(desk)
     return inspected.namespaces, inspected.detached
 

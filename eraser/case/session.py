@@ -265,10 +265,16 @@ class CaseSession:
             self.tell(0.0, str(error))
 
     def recheck(self) -> None:
-        """The last look before a destructive command, through the open descriptor.
+        """The last look before a destructive command, through the open descriptor, and at the time.
 
-        Raises :class:`IdentityError` or :class:`DriveError`.
+        Raises :class:`IdentityError`, :class:`OutOfTimeError` or :class:`DriveError`.
         """
+        self.same_drive()
+        self.check_time()
+
+    def same_drive(self) -> None:
+        """Raises :class:`IdentityError` for another drive than the case's, and
+        :class:`DriveError`."""
         expected = self.state.identity
         found = self.controller.identity()
         if expected is None or found != expected:
@@ -276,7 +282,6 @@ class CaseSession:
                 f"{self.request.slot.address}: expected the drive of this case, found another "
                 f"({found.serial!r}); the command was not sent"
             )
-        self.check_time()
 
     def sanitize_log(self) -> tuple[bytes, SanitizeLog]:
         """Log 81h, raw and parsed. Raises :class:`DriveError`."""

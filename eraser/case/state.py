@@ -112,6 +112,9 @@ class CaseState:
     """Of the places that are read; empty until it is drawn after the last command of the erase."""
     visits: list[VisitRecord] = field(default_factory=list)
     verified: Verified | None = None
+    unread: int = 0
+    """Bytes of temporary namespaces that the reading did not have: the drive has them, and did not
+    give them again."""
     rounds: int = 1
     again: str = ""
     retried: bool = False
@@ -173,8 +176,8 @@ class CaseState:
 
     @property
     def left(self) -> int | None:
-        """Bytes that are in no namespace, and in no temporary one; None where none was tried."""
-        return None if self.allocated is None else self.allocated.left
+        """Bytes that are in no namespace, and in none that was read; None where none was tried."""
+        return None if self.allocated is None else self.allocated.left + self.unread
 
     @property
     def temporary(self) -> tuple[NamespaceLayout, ...]:
@@ -336,6 +339,9 @@ class CaseState:
                 self.seed = entry.seed
             case Verified():
                 self.verified = entry
+                read = {each.nsid for each in entry.record.namespaces if each.temporary}
+                lost = [each for each in self.temporary if each.nsid not in read]
+                self.unread = sum(each.blocks * each.block_bytes for each in lost)
             case Again():
                 self.rounds += 1
                 self.again = entry.reason

@@ -287,11 +287,16 @@ def _smaller(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             )
 
 
+_EVERY = 0xFFFFFFFF
+"""The number that a Format of all namespaces names (Base 2.0, 5.14)."""
+
+
 def _layout_changes(report: EraseReport) -> str:
     """Commands that changed namespaces, or may have, counted; empty for a drive that kept its
     own."""
     counts = dict.fromkeys((_DELETED, _CREATED, _FORMATTED, _CUT_OFF), 0)
-    formats = {layout.nsid: _format_of(layout) for layout in _layouts(report.facts_before)}
+    formats: dict[int, int | None] = {each.nsid: None for each in _layouts(report.facts_after)}
+    formats |= {layout.nsid: _format_of(layout) for layout in _layouts(report.facts_before)}
     temporary = {namespace.nsid for namespace in reading.temporary(report.verification)}
     for sent in report.commands:
         # Among I/O commands the number is Reservation Register's (Base 2.0, 7).
@@ -299,12 +304,15 @@ def _layout_changes(report: EraseReport) -> str:
             continue
         if sent.opcode == methods.NAMESPACE_OPCODE:
             what = _DELETED if sent.cdw10 & 0xF else _CREATED
-        elif sent.opcode == methods.FORMAT_OPCODE and not sent.cdw10 & methods.FORMAT_SES_MASK:
-            what = _FORMATTED
-            same = sent.nsid in temporary or formats.get(sent.nsid) == sent.cdw10
+        elif sent.opcode == methods.FORMAT_OPCODE:
+            what, given = _FORMATTED, sent.cdw10 & ~methods.FORMAT_SES_MASK
+            same = sent.nsid in temporary or formats.get(sent.nsid) == given
+            every = tuple(formats) if sent.nsid == _EVERY else (sent.nsid,)
+            formats |= dict.fromkeys(every, given)
+            if sent.cdw10 & methods.FORMAT_SES_MASK:
+                continue  # an erase
             if same and sent.status == 0:
                 continue  # an act of the next tenant: it gives a namespace the format that it has
-            formats[sent.nsid] = sent.cdw10
         else:
             continue
         counts[_CUT_OFF if sent.status is None else what] += 1

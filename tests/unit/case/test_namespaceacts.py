@@ -13,9 +13,12 @@ import pytest
 
 from eraser.case import namespaceacts, session
 from eraser.case.entries import Entry
+from eraser.case.run import run_case
 from eraser.errors import InUseError
 from eraser.protocol.policy import Policy, Unallocated, Verification
 from eraser.protocol.report import EraseReport, Verdict, VisitRecord
+from eraser.state.case_files import CaseFiles, CaseRequest
+from tests.lab.nvme.composed import build
 from tests.lab.nvme.composed.audit import bench
 from tests.lab.nvme.composed.description import Abilities, Description, Layout, Lie
 from tests.lab.nvme.composed.firsttenant import FirstTenant
@@ -376,6 +379,137 @@ def test_a_drive_that_refuses_it_is_held_for_nothing(
     assert formats(report) == [1, 0, 1]
     [text] = [text for text in between(report).not_done if "Format without" in text]
     assert "status 0x002" in text
+
+
+@pytest.mark.parametrize(
+    ("methods", "policy"), [(CLEAR, QUICK), (ONE, HOLD)], ids=["Clear", "hold"]
+)
+def test_capacity_that_came_back_no_more_holds_the_drive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: tuple[Method, ...], policy: Policy
+) -> None:
+    """Nothing of it is read, and whoever makes a namespace there would read it."""
+    real = build.profile_of
+
+    def whole(what: Description) -> tuple[Any, Any]:
+        profile, faults = real(what)
+        # FNA bit 1: an erase of one namespace is one of all, so no Format fails.
+        kinds = replace(profile.format, secure_all_namespaces=True, broadcast=True)
+        return replace(profile, format=kinds), faults
+
+    monkeypatch.setattr(build, "profile_of", whole)
+    refusing(monkeypatch, ATTACHMENT, ATTACH, set(range(1, 99)))
+    with site(managing(Layout.ROOMY, methods), tmp_path, policy) as made:
+        report = made.erase()
+    assert report.verification is not None
+    assert not any(each.temporary for each in report.verification.namespaces)
+    assert (report.verdict, report.fit) == (Verdict.ERASED, False)
+    assert any("belong to no namespace" in reason for reason in report.reasons), report.reasons
+
+
+def test_capacity_that_came_back_no_more_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing(monkeypatch, ATTACHMENT, ATTACH, set(range(1, 99)))
+    with site(managing(Layout.ROOMY, ONE), tmp_path) as made:
+        report = made.erase()
+        made.whole(report)
+    [text] = [line for line in report.residues if line.startswith("Capacity: ")]
+    assert "nobody has read them" in text
+
+
+@pytest.mark.parametrize("layout", [Layout.ONE, Layout.TWO])
+def test_a_list_of_all_that_has_the_attached_alone_loses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: Layout
+) -> None:
+    """Firmware that answers CNS 10h as 02h: what is detached is not told of, and is there."""
+    real = Kernel.send
+
+    def send(kernel: Kernel, code: int, **words: Any) -> Answer:
+        if code == 0x06 and words.get("cdw10", 0) & 0xFF == 0x10 and not words.get("io"):
+            words["cdw10"] = 0x02
+        return real(kernel, code, **words)
+
+    monkeypatch.setattr(Kernel, "send", send)
+    with site(managing(layout), tmp_path) as made:
+        report = made.erase()
+        made.whole(report)
+    acts = sent(report)
+    assert [what.split()[0] for what in acts] == ["detach", "attach"] * (len(acts) // 2)
+
+
+@pytest.mark.parametrize("layout", [Layout.ONE, Layout.TWO])
+def test_none_is_attached_after_the_only_method(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: Layout
+) -> None:
+    refusing(monkeypatch, ATTACHMENT, ATTACH, set(range(4)))
+    with site(managing(layout, ONE), tmp_path) as made:
+        report = made.erase()
+        made.whole(report)
+    opcodes = [command.opcode for command in report.commands]
+    last = len(opcodes) - 1 - opcodes[::-1].index(0x84)
+    assert ATTACHMENT in opcodes[:last]
+    assert ATTACHMENT not in opcodes[last:]
+
+
+def test_what_was_detached_is_attached_also_when_the_orders_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Kernel.send
+    with site(managing(), tmp_path) as made:
+
+        def send(kernel: Kernel, code: int, **words: Any) -> Answer:
+            answer = real(kernel, code, **words)
+            if (code, words.get("cdw10", 0) & 0xF) == (ATTACHMENT, DETACH) and not words.get("io"):
+                made.machine.host.clock.sleep(4000)
+            return answer
+
+        monkeypatch.setattr(Kernel, "send", send)
+        request = CaseRequest(lab.SLOT, None, made.profile, made.policy, seconds_allowed=3600)
+        report = run_case(
+            request,
+            CaseFiles.of(tmp_path / "state", request),
+            made.machine.host,
+            on_progress=lambda *_: None,
+            run_dir=tmp_path / "run",
+            disk=made.machine.disk,
+        )
+        assert layout_of(made.drive) == made.before
+    assert report.verdict is not Verdict.ERASED
+    assert sent(report) == ["detach 1", "attach 1"]
+
+
+def test_one_that_is_deleted_at_the_second_try_has_its_layout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing(monkeypatch, MANAGEMENT, DELETE, {0})
+    with site(managing(Layout.ROOMY), tmp_path) as made:
+        report = made.erase()
+        made.whole(report)
+
+
+def test_each_format_without_an_erase_has_a_proof_of_its_own_that_nobody_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One takes as long as the drive likes; whoever came meanwhile would lose the next one's."""
+    seen, real_send = list[str](), Kernel.send
+    real_idle = session.CaseSession.prove_idle
+
+    def send(kernel: Kernel, code: int, **words: Any) -> Answer:
+        if code == FORMAT and not words.get("io"):
+            seen.append(f"format {words['cdw10'] >> 9 & 7}")
+        return real_send(kernel, code, **words)
+
+    def prove(desk: session.CaseSession) -> None:
+        seen.append("idle")
+        real_idle(desk)
+
+    monkeypatch.setattr(Kernel, "send", send)
+    monkeypatch.setattr(session.CaseSession, "prove_idle", prove)
+    with site(managing(Layout.TWO, CLEAR), tmp_path) as made:
+        report = made.erase()
+        made.whole(report)
+    first, second = (place for place, what in enumerate(seen) if what == "format 0")
+    assert "idle" in seen[first:second]
 
 
 class Plug:

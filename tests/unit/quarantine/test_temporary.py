@@ -89,7 +89,11 @@ def test_one_that_was_made_twice_is_no_change_of_the_layout() -> None:
 
 def test_a_format_to_the_format_that_there_is_is_no_change_of_the_layout() -> None:
     same, other = command(0x80, 0x0), command(0x80, 0x1)
+    erased = command(0x80, 0x201)
     for nsid, sent, said in (
+        # It has the format that its erase gave it.
+        (1, (erased, other), ""),
+        (1, (erased, same), "1 namespace(s) given another LBA format"),
         (1, (same,), ""),
         (2, (same,), "1 namespace(s) given another LBA format"),
         (1, (other, other), "1 namespace(s) given another LBA format"),
@@ -99,6 +103,12 @@ def test_a_format_to_the_format_that_there_is_is_no_change_of_the_layout() -> No
         found = replace(REPORT, facts_before=FACTS, commands=(*REPORT.commands, *formats))
         lines = issue(Link(), found).certificate.exceptions
         assert [line.rpartition(": ")[2] for line in lines] == ([f"{said}."] if said else [])
+
+
+def test_a_format_of_all_gives_each_its_format() -> None:
+    sent = (replace(command(0x80, 0x201), nsid=0xFFFFFFFF), replace(command(0x80, 0x1), nsid=1))
+    found = replace(REPORT, facts_before=FACTS, commands=(*REPORT.commands, *sent))
+    assert not issue(Link(), found).certificate.exceptions
 
 
 def test_a_format_of_a_temporary_one_is_none_either() -> None:

@@ -101,9 +101,11 @@ class HostRepository(Repository):
             return [host for row in rows if (host := _readable(row))]
 
     def host_names(self) -> list[str]:
-        """The names of all registered hosts, and nothing else of them."""
+        """The names of all registered hosts, and nothing else of them; one that cannot be read is
+        left out."""
+        name = _HOSTS.c.name
         with self._reading() as db:
-            return list(db.execute(sa.select(_HOSTS.c.name)).scalars())
+            return [found for (found,) in readable(db, sa.select(name), [name], name)]
 
     def last_heard(self, names: Collection[str] | None = None) -> dict[str, datetime]:
         """When each host, or each of some, was heard last, or registered where it never was; but

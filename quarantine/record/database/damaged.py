@@ -68,7 +68,7 @@ def separately(
     else:
         yield from ((None, row, "") for row in found)
         return
-    places = db.execute(query.with_only_columns(key)).scalars().all()
+    places = db.execute(query.with_only_columns(_place(key))).scalars().all()
     for start in range(0, len(places), CHUNK):
         yield from _halved(db, query, key, places[start : start + CHUNK])
 
@@ -77,14 +77,15 @@ def _halved(
     db: sa.Connection, query: sa.Select[Any], key: sa.Column[Any], places: Sequence[Any]
 ) -> Iterator[tuple[Any, sa.RowMapping | None, str]]:
     try:
-        found = db.execute(query.where(key.in_(places))).mappings().all()
+        found = db.execute(query.where(_place(key).in_(places))).mappings().all()
     except UNREADABLE as error:
         if not of_the_row(error):
             raise
         if len(places) == 1:
             why = str(error).partition("\n")[0]
-            _tell(str(key.table), places[0], why)
-            yield places[0], None, why
+            place = _shown(places[0])
+            _tell(str(key.table), place, why)
+            yield place, None, why
             return
     else:
         yield from ((None, row, "") for row in found)
@@ -92,6 +93,15 @@ def _halved(
     half = len(places) // 2
     yield from _halved(db, query, key, places[:half])
     yield from _halved(db, query, key, places[half:])
+
+
+def _place(key: sa.Column[Any]) -> sa.ColumnElement[Any]:
+    """What tells rows apart also where that is what is damaged: bytes can be read of any text."""
+    return sa.cast(key, sa.LargeBinary) if isinstance(key.type, sa.String) else key
+
+
+def _shown(place: object) -> object:
+    return place.decode("utf-8", "replace") if isinstance(place, bytes) else place
 
 
 @functools.lru_cache(maxsize=1024)
@@ -149,11 +159,19 @@ def readable(
         if not of_the_row(error):
             raise
         found = []
-        for each in db.execute(query.with_only_columns(key)).scalars().all():
+        place = _place(key)
+        for each in db.execute(query.with_only_columns(place)).scalars().all():
             try:
-                found += [tuple(row) for row in db.execute(query.where(key == each))]
+                found += [tuple(row) for row in db.execute(query.where(place == each))]
             except UNREADABLE as why:
                 if not of_the_row(why):
                     raise
-                LOG.warning("%s: row %s cannot be read or counted: %s", key.table, each, why)
-    return list(filter(whole(columns), found))
+                _tell(str(key.table), _shown(each), str(why).partition("\n")[0])
+    is_whole = whole(columns)
+    for row in found:
+        if not is_whole(row):
+            damaged = [
+                one.name for one, value in zip(columns, row, strict=True) if not fits(one, value)
+            ]
+            _tell(str(key.table), row[0], f"damaged: {', '.join(damaged)}")
+    return list(filter(is_whole, found))

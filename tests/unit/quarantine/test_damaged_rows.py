@@ -325,3 +325,23 @@ def reported(plane: Plane, slot: Slot, drive: ControllerIdentity) -> SlotRecord:
     )
     plane.inbox.report(plane.signed(report, REPORT_TYPE))
     return plane.record(slot)
+
+
+@pytest.mark.parametrize("value", [NO_TEXT, BYTES])
+def test_a_host_whose_name_is_damaged_keeps_no_other_host(
+    plane: Plane, caplog: pytest.LogCaptureFixture, value: str
+) -> None:
+    plane.ordered()
+    report = plane.report()
+    damage(plane.store, "hosts", "name", value, "name = 'cmp2'")
+    lists, ticks = FakeLists(), itertools.count(0, 30)
+    lists.push(MessageKind.REPORT, SLOT.host, report)
+    damaged._tell.cache_clear()
+    lane = Lane(URGENT, plane.inbox, lists, plane.store.host_names, lambda: float(next(ticks)))
+    for _ in range(3):
+        lane.turn()
+    assert lists.lists[key(MessageKind.REPORT, SLOT.host)] == []
+    assert plane.record().state is State.CERTIFIED
+    assert plane.store.last_heard().keys() == {SLOT.host}
+    assert [host.name for host in plane.store.hosts()] == [SLOT.host]
+    assert caplog.text.count("hosts: row") == 1

@@ -26,7 +26,7 @@ from eraser.protocol.report import (
 from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine import VERSION
-from quarantine.errors import BadInputError
+from quarantine.errors import BadInputError, UnreadableError
 from quarantine.evidence import (
     clocks,
     downgrades,
@@ -224,8 +224,19 @@ def said_digest(token: str) -> str:
         raise BadInputError("certificate: expected a compact JWS, found other text") from error
 
 
-def said_link(token: str) -> Link | None:
-    """What the next certificate names of the one that a token has; None where it has none."""
+def checked_link(number: int, digest: str, token: str) -> Link:
+    """The chain's end, as what is signed may name it: its number and digest are the record's, and
+    its token says the same. Raises :class:`UnreadableError`: signed, a wrong one would stay."""
+    link = Link(digest, number)
+    if _said_link(token) != link:
+        raise UnreadableError(
+            f"the newest certificate: expected what its token says, found number {number} and "
+            f"digest {digest}; restore the record from a backup"
+        )
+    return link
+
+
+def _said_link(token: str) -> Link | None:
     try:
         said = _said(token)
         return Link(said_digest(token), said["position"])

@@ -128,14 +128,15 @@ class CertificateRepository(Repository):
         self,
         old_key: str,
         new_key: str,
-        make: Callable[[int, str], str],
+        make: Callable[[int, str, str], str],
         former: Sequence[str] = (),
     ) -> StoredRotation:
         """Has ``new_key`` sign what comes next; both are thumbprints, and so are the ``former``
         ones, of keys that another one followed without this.
 
-        ``make`` makes the document of the chain's end as it is then: position and digest. Raises
-        :class:`ConflictError` where another key is the one that signs, or the chain grew meanwhile.
+        ``make`` makes the document of the chain's end as it is then: position, digest and token.
+        Raises :class:`ConflictError` where another key is the one that signs, or the chain grew
+        meanwhile.
         """
         with self._writing() as db:
             last = _end(db, lock=True)
@@ -148,7 +149,8 @@ class CertificateRepository(Repository):
                 )
             turned = _last_rotation(db)
             number = 1 if turned is None else turned.number + 1
-            document = make(0 if last is None else last.number, "" if last is None else last.digest)
+            end = (0, "", "") if last is None else (last.number, last.digest, last.token)
+            document = make(*end)
             found = StoredRotation(number, new_key, document)
             db.execute(sa.insert(_ROTATIONS).values(**vars(found)))
             return found

@@ -126,12 +126,16 @@ def show(plane: Plane, use: KeyUse = KeyUse.CERTIFICATES) -> dict[str, Any]:
 
 
 def rotate(plane: Plane, to: Path) -> RotatedKey:
-    """Has another key sign what comes next, said by both keys. Raises ``BadInputError``."""
+    """Has another key sign what comes next, said by both keys.
+
+    Raises ``BadInputError``, and ``UnreadableError`` where the chain's end is damaged.
+    """
     with plane.parts() as parts:
         return _rotated(parts, to)
 
 
 def _rotated(parts: Parts, to: Path) -> RotatedKey:
+    from quarantine.evidence.certificate import checked_link
     from quarantine.evidence.sheet import files
     from quarantine.service.issue.registrar import iso
 
@@ -157,11 +161,14 @@ def _rotated(parts: Parts, to: Path) -> RotatedKey:
             f"key rotate: expected a key that never signed, found a former one in {to}; "
             "nvme-quarantine key create makes one"
         )
+
+    def make(position: int, digest: str, token: str) -> str:
+        if digest:
+            checked_link(position, digest, token)
+        return rotation.make(position, digest, old, new, iso(parts.doors.now()))
+
     found = parts.store.rotate(
-        old.public.thumbprint,
-        new.public.thumbprint,
-        lambda position, digest: rotation.make(position, digest, old, new, iso(parts.doors.now())),
-        former=parts.former_keys,
+        old.public.thumbprint, new.public.thumbprint, make, former=parts.former_keys
     )
     unwritten = ""
     try:

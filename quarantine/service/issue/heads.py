@@ -18,6 +18,7 @@ from eraser.protocol.transport.signing import PrivateKey
 from quarantine import outputfile
 from quarantine.doors import Clock, utc_now
 from quarantine.errors import BadInputError, QuarantineError, UnavailableError, UnreadableError
+from quarantine.evidence.certificate import Link, checked_link
 from quarantine.evidence.chain import head
 from quarantine.evidence.chain.head import Head
 from quarantine.inputfile import read_found
@@ -87,13 +88,15 @@ class HeadDirectory:
         if path.exists():
             return
         outputfile.make_directory(self.directory)
-        last, before = self.store.last_certificate(), self.newest()
+        before, last, link = self.newest(), self.store.chain_end(), Link()
+        if last is not None:
+            link = checked_link(last.number, last.digest, last.token)
         said = Head(
             format=head.FORMAT,
             day=day,
             written_at=iso(now),
-            position=last.number if last else 0,
-            digest=last.digest if last else "",
+            position=link.position,
+            digest=link.digest,
             previous=head.digest(read_found(before, "head")) if before else "",
             organisation=self.organisation,
         )

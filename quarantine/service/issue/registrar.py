@@ -19,7 +19,7 @@ from eraser.protocol.report import EraseReport, Step
 from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.doors import Clock, utc_now
-from quarantine.errors import BadInputError, UnreadableError
+from quarantine.errors import BadInputError
 from quarantine.evidence import attestations, certificate
 from quarantine.evidence.attestations import Attestation
 from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
@@ -224,18 +224,11 @@ class Registrar:
         )
 
     def _end(self) -> Link:
-        """What the next certificate names. Raises :class:`UnreadableError` where the record's row
-        says another digest or number than the certificate in it: signed, that would stay."""
+        """What the next certificate names. Raises :class:`UnreadableError`."""
         last = self.store.chain_end()
         if last is None:
             return Link()
-        link = Link(last.digest, last.number)
-        if certificate.said_link(last.token) != link:
-            raise UnreadableError(
-                f"the newest certificate: expected what its token says, found number "
-                f"{last.number} and digest {last.digest}; restore the record from a backup"
-            )
-        return link
+        return certificate.checked_link(last.number, last.digest, last.token)
 
     def _write(self, signed: SignedCertificate, testimony: SignedTestimony | None) -> None:
         """The files are copies: the store has the certificate itself."""

@@ -452,7 +452,7 @@ class StoreSuite(TotalsSuite, PagesSuite):
         certified(store)
         told: list[tuple[int, str]] = []
 
-        def make(position: int, digest: str) -> str:
+        def make(position: int, digest: str, _token: str) -> str:
             told.append((position, digest))
             return "document"
 

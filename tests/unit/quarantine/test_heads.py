@@ -8,7 +8,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from jwcrypto import jwk, jws
@@ -25,12 +25,11 @@ from quarantine.evidence.certificate import Link, SignedCertificate
 from quarantine.evidence.chain import head, ledger
 from quarantine.evidence.chain.head import Head
 from quarantine.evidence.chain.headcheck import HeadFile
+from quarantine.record.certificates import ChainEnd
 from quarantine.record.store import Store
-from quarantine.record.words.facts import StoredCertificate
 from quarantine.service.issue.heads import HeadDirectory
 from tests.unit.quarantine.test_certificate import KEY, OTHER, chain, issue
 from tests.unit.quarantine.test_cli import Cli, certified, conf, enrolled, ready, run
-from tests.unit.quarantine.testimony import SLOT
 
 __all__ = ["conf", "ready", "run"]
 
@@ -43,28 +42,19 @@ class Record:
 
     links: list[SignedCertificate] = field(default_factory=list)
     away: bool = False
+    damaged: ChainEnd | None = None
+    """Of its last row, where that says something else than it was given."""
 
     def certificate(self, digest: str) -> SignedCertificate | None:
         return next((one for one in self.links if one.digest == digest), None)
 
-    def last_certificate(self) -> StoredCertificate | None:
+    def chain_end(self) -> ChainEnd | None:
         if self.away:
             raise UnavailableError("database: away")
         if not self.links:
             return None
         last = self.links[-1]
-        return StoredCertificate(
-            number=last.certificate.position,
-            digest=last.digest,
-            previous=last.certificate.previous,
-            slot=SLOT,
-            generation=1,
-            drive="",
-            order_id="",
-            server=None,
-            token=last.token,
-            created_at=NOON,
-        )
+        return self.damaged or ChainEnd(last.certificate.position, last.digest, last.token)
 
 
 @dataclass
@@ -173,6 +163,22 @@ def test_a_record_that_is_away_has_its_alarm_elsewhere(
     assert "ALARM" not in caplog.text
     assert "database: away" in caplog.text
     desk.record.away = False
+    assert desk.day(0)
+
+
+@pytest.mark.parametrize("change", [{"digest": "0" * 64}, {"number": 9}, {"token": "no.token."}])
+def test_a_damaged_end_of_the_chain_is_not_signed(
+    desk: Desk, caplog: pytest.LogCaptureFixture, change: dict[str, Any]
+) -> None:
+    desk.record.links = chain(2)
+    end = desk.record.chain_end()
+    assert end is not None
+    desk.record.damaged = replace(end, **change)
+    assert [desk.day(0) for _ in range(2)] == [False, False]
+    assert (desk.files(), desk.told) == ([], [])
+    assert caplog.text.count("ALARM head-missing") == 1
+    assert "expected what its token says" in caplog.text
+    desk.record.damaged = None
     assert desk.day(0)
 
 

@@ -214,7 +214,7 @@ def test_the_record_takes_no_certificate_of_a_key_that_was_replaced(plane: Plane
     plane.ordered()
     old, new = plane.controller.public.thumbprint, SECOND.public.thumbprint
 
-    def make(position: int, digest: str) -> str:
+    def make(position: int, digest: str, _token: str) -> str:
         return rotation.make(position, digest, plane.controller, SECOND, AT)
 
     stored = plane.store.rotate(old, new, make)
@@ -259,7 +259,7 @@ def test_a_key_that_was_lost_is_followed_by_the_operator_s_word(plane: Plane) ->
     plane.inbox.report(plane.report())
     old, lost = plane.controller, SECOND
 
-    def make(position: int, digest: str) -> str:
+    def make(position: int, digest: str, _token: str) -> str:
         return rotation.make(position, digest, old, lost, AT)
 
     plane.store.rotate(old.public.thumbprint, lost.public.thumbprint, make)
@@ -322,6 +322,27 @@ def test_no_key_comes_back(conf: Path, ready: Cli, tmp_path: Path) -> None:
         answer = run("key", "rotate", "--to", tmp_path / f"{former}.pem")
         refused(answer, 2, "expected a key that never signed")
     assert run("ledger", "verify")[0] == 0
+
+
+@pytest.mark.parametrize(("column", "value"), [("digest", "0" * 64), ("number", 0), ("number", 9)])
+def test_no_rotation_names_a_damaged_end_of_the_chain(
+    conf: Path, ready: Cli, tmp_path: Path, column: str, value: object
+) -> None:
+    """Signed by both keys, it would stay when the record is restored."""
+    run, new = ready, tmp_path / "second.pem"
+    store = enrolled(conf)
+    key = PrivateKey.from_pem((tmp_path / "controller.pem").read_bytes(), "key")
+    certified(store, Link(), key, "a server")
+    store.close()
+    assert run("key", "create", "--output", new)[0] == 0
+    with sqlite3.connect(tmp_path / "record.db") as db:
+        db.execute(f"UPDATE certificates SET {column} = ?", (value,))  # noqa: S608
+    code, _out, err = run("key", "rotate", "--to", new)
+    assert code != 0
+    assert "the newest certificate: expected what its token says" in err
+    assert len(err.splitlines()) == 1
+    with sqlite3.connect(tmp_path / "record.db") as db:
+        assert db.execute("SELECT count(*) FROM rotations").fetchone() == (0,)
 
 
 def test_a_rotation_that_ended_before_its_file_was_there_is_written_by_export(

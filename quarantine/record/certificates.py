@@ -40,6 +40,9 @@ _ROTATIONS = models.rotations
 _END = (_TABLE.c.number, _TABLE.c.digest, _TABLE.c.token)
 _NEXT = _TABLE.alias()
 
+_IS_NUMBER = _TABLE.c.number < 1 << 62
+"""In SQLite text in an old row is greater than any number: it would look like the chain's end."""
+
 
 @dataclass(frozen=True)
 class ChainEnd:
@@ -223,10 +226,13 @@ def _last(db: sa.Connection) -> StoredCertificate | None:
 def _end(db: sa.Connection, *, lock: bool = False) -> ChainEnd | None:
     # In one statement: a link that comes between two would look as if it stood before this one.
     follows = sa.exists().where(_NEXT.c.previous == _TABLE.c.digest).label("follows")
-    query = sa.select(*_END, follows).order_by(_TABLE.c.number.desc()).limit(1)
+    query = sa.select(*_END, follows).where(_IS_NUMBER)
+    query = query.order_by(_TABLE.c.number.desc()).limit(1)
     with told("the newest certificate"):
         row = db.execute(query.with_for_update() if lock else query).first()
         if row is None:
+            if db.execute(sa.select(sa.exists().where(~_IS_NUMBER))).scalar():
+                raise ValueError("it has no number")
             return None
         if not whole(_END)(row) or not row.digest:
             raise ValueError("its number, digest or token is damaged")

@@ -313,6 +313,32 @@ def test_no_certificate_follows_on_a_chains_end_that_is_damaged(
     assert (record.state, record.hold_code) == (State.HELD, HoldCode.RECORD_DAMAGED)
 
 
+@pytest.mark.parametrize("value", [WRONG, BYTES, "9e999"])
+def test_an_old_certificate_without_a_number_is_no_end_of_the_chain(
+    plane: Plane, value: str
+) -> None:
+    reported(plane, SLOT, replace(IDENTITY, serial="PHLJ1000000"))
+    reported(plane, THIRD, replace(IDENTITY, serial="PHLJ1000001"))
+    damage(plane.store, "certificates", "number", value, "number = 1")
+    record = reported(plane, NEXT, OTHER_DRIVE)
+    assert (record.state, record.hold_code) == (State.CERTIFIED, None)
+    end = plane.store.chain_end()
+    assert end is not None
+    assert end.number == 3
+
+
+@pytest.mark.parametrize("value", [WRONG, BYTES])
+@pytest.mark.parametrize("newest", [1, 2])
+def test_no_certificate_follows_where_the_newest_has_no_number(
+    plane: Plane, newest: int, value: str
+) -> None:
+    for number, slot in enumerate((SLOT, THIRD)[:newest]):
+        reported(plane, slot, replace(IDENTITY, serial=f"PHLJ100000{number}"))
+    damage(plane.store, "certificates", "number", value, f"number = {newest}")
+    record = reported(plane, NEXT, OTHER_DRIVE)
+    assert (record.state, record.hold_code) == (State.HELD, HoldCode.RECORD_DAMAGED)
+
+
 def reported(plane: Plane, slot: Slot, drive: ControllerIdentity) -> SlotRecord:
     order = plane.ordered(slot, drive)
     report = replace(

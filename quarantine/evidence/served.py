@@ -135,7 +135,9 @@ def account(store: Store, server: str, keys: Sequence[PublicKey]) -> Account:
     for slot in sorted(had - {record.slot for record in store.slots(consumer=server)}):
         clerk.unknown.append(f"{slot}: the server was seen there, and its row cannot be read")
     slots = {row.slot for row in erased} | had
-    for host in store.hosts():
+    hosts, unread = store.every_host()
+    clerk.unknown += [f"{line}; whether it names the server is not known" for line in unread]
+    for host in hosts:
         gate = host.hello.gate if host.hello else None
         for domain in gate.domains if gate else ():
             addresses = {f"{host.name}/{address}" for address in domain.addresses}

@@ -18,7 +18,7 @@ from quarantine.errors import BadInputError, ConflictError, UnreadableError
 from quarantine.record import slots as table
 from quarantine.record.database import models, stored
 from quarantine.record.database.base import Repository
-from quarantine.record.database.damaged import UNREADABLE, of_the_row, readable
+from quarantine.record.database.damaged import UNREADABLE, of_the_row, readable, separately, whole
 from quarantine.record.database.rows import Row
 from quarantine.record.words.facts import HostRecord
 
@@ -91,14 +91,29 @@ class HostRepository(Repository):
 
     def hosts(self, names: Collection[str] | None = None) -> list[HostRecord]:
         """All registered hosts, or some, by name; rows that cannot be read are left out."""
-        query, columns = sa.select(_HOSTS).order_by(_HOSTS.c.name), list(_HOSTS.c)
+        return self.every_host(names)[0]
+
+    def every_host(
+        self, names: Collection[str] | None = None
+    ) -> tuple[list[HostRecord], list[str]]:
+        """All registered hosts, or some, by name; and a line for each of which the row or the kept
+        hello cannot be read."""
+        query, fits = sa.select(_HOSTS).order_by(_HOSTS.c.name), whole(list(_HOSTS.c))
         if names is not None:
             query = query.where(_HOSTS.c.name.in_(names))
+        found: list[HostRecord] = []
+        unread: list[str] = []
         with self._reading() as db:
-            names = [one.name for one in columns]
-            found = readable(db, query, columns, _HOSTS.c.name)
-            rows = (dict(zip(names, row, strict=True)) for row in found)
-            return [host for row in rows if (host := _readable(row))]
+            for name, row, _why in separately(db, query, _HOSTS.c.name):
+                if row is None or not fits(tuple(row.values())):
+                    unread.append(f"host {row['name'] if row else name}: its row cannot be read")
+                elif (host := _readable(row)) is None:
+                    unread.append(f"host {row['name']}: its row cannot be read")
+                else:
+                    found.append(host)
+                    if host.hello is None and row["hello"] is not None:
+                        unread.append(f"host {host.name}: its last hello cannot be read")
+        return found, unread
 
     def host_names(self) -> list[str]:
         """The names of all registered hosts, and nothing else of them; one that cannot be read is

@@ -134,6 +134,34 @@ def test_a_server_that_had_the_drive_twice_has_two_uses(life: Life) -> None:
     assert uses[2].says == (f"after: none, the slot is released (the allocation of {ANN} is gone)",)
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "says"),
+    [
+        ("hello", "'{'", "its last hello cannot be read"),
+        ("hello", "x'6162'", "its row cannot be read"),
+        ("jwk", "'x'", "its row cannot be read"),
+        ("heard_at", "'x'", "its row cannot be read"),
+        ("sequence", "'x'", "its row cannot be read"),
+        ("incarnation", "CAST(x'ff' AS TEXT)", "its row cannot be read"),
+    ],
+)
+def test_a_host_that_cannot_be_read_is_a_hole_in_the_account(
+    life: Life, column: str, value: str, says: str
+) -> None:
+    """What it said last may name a domain of the server in another slot."""
+    life.used_by(ANN)
+    life.released(ANN)
+    life.erased()
+    life.plane.store.host_seen("cmp1", 1, Hello("cmp1", INCARNATION, 1, "1", (), ()))
+    assert life.account(ANN).complete
+    with engine.writing(life.plane.store._engine) as db:
+        damaged = f"UPDATE hosts SET {column} = {value} WHERE name = 'cmp1'"  # noqa: S608
+        assert db.execute(sa.text(damaged)).rowcount == 1
+    found = life.account(ANN)
+    assert not found.complete
+    assert found.unknown == (f"host cmp1: {says}; whether it names the server is not known",)
+
+
 def test_an_erase_that_is_repeated_before_the_return_is_no_second_use(life: Life) -> None:
     life.used_by(ANN)
     life.released(ANN)

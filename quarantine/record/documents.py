@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -28,6 +29,7 @@ LOG = logging.getLogger(__name__)
 _TABLE = models.documents
 _PROFILE = "profile"
 _POLICY = "policy"
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 T = TypeVar("T", Profile, Policy)
 
@@ -87,7 +89,8 @@ class DocumentRepository(Repository):
         return self._newest(_POLICY, Policy, name)
 
     def approved(self, content: T) -> Approved[T] | None:
-        """The newest version that is this very document; None where nobody approved it."""
+        """The newest version that is this very document; None where nobody approved it, or where
+        one that may be it cannot be read: who approved an older one did not approve it last."""
         kind = _PROFILE if isinstance(content, Profile) else _POLICY
         query = (
             sa.select(_TABLE)
@@ -96,12 +99,16 @@ class DocumentRepository(Repository):
         )
         fits = whole(tuple(_TABLE.c))
         with self._reading() as db:
-            for _id, row, _why in separately(db, query, _TABLE.c.id):
+            for number, row, _why in separately(db, query, _TABLE.c.id):
                 if row is None or not fits(tuple(row.values())):
-                    continue  # who approved it cannot be read, so the certificate names nobody
+                    if _may_be(db, row["id"] if row else number, content):
+                        return None
+                    continue
                 try:
                     found = _record(type(content), row)
                 except UnreadableError:
+                    if _may_be(db, row["id"], content):
+                        return None
                     continue  # another release's; this one's decision was not made with it
                 if found.content == content:
                     return found
@@ -174,6 +181,17 @@ class DocumentRepository(Repository):
         with self._reading() as db:
             lines = lines_of(db, _Stored, query, _STORED, _TABLE.c.id)
         return [_line(cls, kind, one) for one in lines]
+
+
+def _may_be(db: sa.Connection, number: int, content: Profile | Policy) -> bool:
+    """Whether a version that cannot be read as a whole may be this very document, by its digest."""
+    query = sa.select(_TABLE.c.digest).where(_TABLE.c.id == number)
+    for _id, row, _why in separately(db, query, _TABLE.c.id):
+        said = None if row is None else row["digest"]
+        if not isinstance(said, str) or not _DIGEST.fullmatch(said):
+            return True
+        return said == codec.digest(content)
+    return False
 
 
 def _line(cls: type[T], kind: str, one: _Stored) -> ApprovedLine[T]:

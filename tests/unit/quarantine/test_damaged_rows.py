@@ -19,7 +19,7 @@ from eraser.protocol.report import REPORT_TYPE
 from quarantine.evidence import certificate
 from quarantine.record.database import damaged, engine
 from quarantine.record.store import Store
-from quarantine.record.words.facts import SlotChanges, SlotRecord
+from quarantine.record.words.facts import Initiator, SlotChanges, SlotRecord
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event, State
 from quarantine.service.inbound import messages
@@ -32,7 +32,7 @@ from tests.unit.quarantine.test_lastuse import ANN, AWAY, BOB, OWNER
 from tests.unit.quarantine.test_safety import safety, used_and_let_go
 from tests.unit.quarantine.test_served import Life, life
 from tests.unit.quarantine.test_turns import loop_of
-from tests.unit.quarantine.testimony import IDENTITY, SLOT
+from tests.unit.quarantine.testimony import IDENTITY, PROFILE, SLOT
 
 __all__ = ["life", "plane"]
 
@@ -371,3 +371,37 @@ def test_a_host_whose_name_is_damaged_keeps_no_other_host(
     assert plane.store.last_heard().keys() == {SLOT.host}
     assert [host.name for host in plane.store.hosts()] == [SLOT.host]
     assert caplog.text.count("hosts: row") == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "version", "named"),
+    [
+        ("approved_at", WRONG, 4, None),
+        ("approved_by", NO_TEXT, 4, None),
+        ("approved_by", BYTES, 4, None),
+        ("content", "'{'", 4, None),
+        ("content", NO_TEXT, 4, None),
+        ("version", WRONG, 4, None),
+        ("content", NO_TEXT, 3, "carol"),
+        ("approved_at", WRONG, 3, "carol"),
+        ("approved_at", WRONG, 2, "carol"),
+    ],
+)
+def test_who_approved_a_document_before_is_not_named_for_one_that_cannot_be_read(
+    plane: Plane, column: str, value: str, version: int, named: str | None
+) -> None:
+    """The same text was approved, changed, and approved again; what stands between is damaged, or
+    is not it."""
+    store, other = plane.store, replace(PROFILE, firmware=(*PROFILE.firmware, "OTHER"))
+    for content, user in ((other, "ann"), (PROFILE, "bob"), (other, "ann"), (PROFILE, "carol")):
+        store.put_profile(content, Initiator(user))
+    (newest,) = (line.version for line in store.profiles() if line.name == PROFILE.name)
+    damage(
+        store,
+        "documents",
+        column,
+        value,
+        f"name = '{PROFILE.name}' AND version = {newest - 4 + version}",
+    )
+    found = store.approved(PROFILE)
+    assert (None if found is None else found.approved_by) == named

@@ -104,7 +104,7 @@ class DelayMeter:
         """What was seen since the last one; of very many at once the newest.
 
         Raises ``UnavailableError`` where Nova or the record does not answer: those that are left
-        are asked about in the next turn.
+        are asked about in the next turn. What else asking about one raises keeps no other.
         """
         for line in self._new():
             try:
@@ -113,6 +113,9 @@ class DelayMeter:
                 if self._clock() - line.at < timedelta(seconds=GIVEN_UP_SECONDS):
                     raise
                 # One that Nova never answers for must not keep the later ones for ever.
+                seconds = None
+            except Exception:
+                LOG.exception("not measured how late release %d was seen", line.seq)
                 seconds = None
             self.delays.add(seconds)
             self._known = line.seq
@@ -123,11 +126,13 @@ class DelayMeter:
         if self._known is None:
             # What came before the start was counted by the process before, or by nobody.
             self._known = max((line.seq for line in lines), default=0)
-        known, settled = self._known, self._clock() - timedelta(seconds=SETTLED_SECONDS)
+        known, now = self._known, self._clock()
+        settling = timedelta(seconds=SETTLED_SECONDS)
         for line in reversed(lines):
             if line.seq <= known:
                 continue
-            if line.at > settled:
+            # One of a time long to come is of a clock that was ahead; no other waits for it.
+            if now - settling < line.at <= now + settling:
                 return
             yield line
 
@@ -135,6 +140,9 @@ class DelayMeter:
         server = line.detail.get("consumer")
         if not isinstance(server, str):
             # It came and went between two looks.
+            return None
+        if line.at > self._clock():
+            # When it was seen, nobody knows.
             return None
         let_go = self._nova.deleted_at(server) or self._acted(server, line.at)
         return None if let_go is None else max((line.at - let_go).total_seconds(), 0.0)

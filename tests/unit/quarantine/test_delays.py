@@ -54,11 +54,15 @@ class World:
     actions: dict[str, InstanceAction] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     away: bool = False
+    odd: str = ""
+    """A server of which Nova says what nobody can read."""
 
     def deleted_at(self, server: str) -> datetime | None:
         self.asked.append(server)
         if self.away:
             raise UnavailableError("told to")
+        if server == self.odd:
+            raise KeyError("servers")
         return self.deleted.get(server)
 
     def last_action(self, server: str) -> InstanceAction | None:
@@ -190,6 +194,54 @@ def test_a_release_that_nova_never_answers_for_keeps_no_other(
     world.later(SETTLED_SECONDS)
     meter.turn()
     assert (meter.delays.count, meter.delays.unknown) == (1, 1)
+
+
+def test_a_release_that_is_asked_about_in_vain_keeps_no_other(
+    world: World, meter: DelayMeter, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By a mistake of ours, or an answer that nobody thought of."""
+    meter.turn()
+    world.odd = "odd"
+    world.deleted["fine"] = world.now
+    for server in ("odd", "fine"):
+        world.released(server)
+    world.later(SETTLED_SECONDS)
+    for _ in range(3):
+        meter.turn()
+    assert world.asked == ["odd", "fine"]
+    assert (meter.delays.count, meter.delays.unknown) == (1, 1)
+    assert caplog.text.count("not measured how late") == 1
+
+
+def test_a_release_of_a_clock_that_was_ahead_keeps_no_other(
+    world: World, meter: DelayMeter
+) -> None:
+    meter.turn()
+    world.later(365 * 86400)
+    world.deleted["ahead"] = world.now
+    world.released("ahead")
+    world.later(-365 * 86400)
+    world.deleted["fine"] = world.now
+    world.released("fine")
+    world.later(SETTLED_SECONDS)
+    meter.turn()
+    assert world.asked == ["fine"]
+    assert (meter.delays.count, meter.delays.unknown) == (1, 1)
+
+
+def test_a_release_of_a_clock_that_is_a_little_ahead_is_waited_for(
+    world: World, meter: DelayMeter
+) -> None:
+    meter.turn()
+    world.later(SETTLED_SECONDS / 2)
+    world.deleted["soon"] = world.now
+    world.released("soon")
+    world.later(-SETTLED_SECONDS / 2)
+    meter.turn()
+    assert meter.delays.read() == Delays()
+    world.later(SETTLED_SECONDS * 1.5)
+    meter.turn()
+    assert (meter.delays.count, meter.delays.unknown) == (1, 0)
 
 
 def test_of_very_many_at_once_nova_is_asked_about_the_newest(

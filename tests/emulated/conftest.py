@@ -19,11 +19,15 @@ _FAILED = pytest.StashKey[bool]()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Everything in this directory needs the rack. Nobody is hurried who looks at a guest."""
+    """Everything in this directory needs the rack. Nobody is hurried who looks at a guest.
+
+    What guests do has limits of its own, wide ones; with setting up, several of them make a test.
+    """
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker("emulated")
+            item.add_marker(pytest.mark.timeout(1800))
             if config.getoption("keep", default=False):
                 item.add_marker(pytest.mark.timeout(0), append=False)
 

@@ -347,7 +347,7 @@ class CaseState:
                 self.again = entry.reason
                 self.retried = self.retried or entry.read
                 # Another erase follows: nothing that was read before it proves anything.
-                self.reset, self.seed, self.verified = None, "", None
+                self.reset, self.seed, self.verified, self.unread = None, "", None, 0
             case Spent():
                 name = entry.step.value
                 self.seconds[name] = self.seconds.get(name, 0.0) + entry.seconds

@@ -136,13 +136,13 @@ def test_who_had_the_drive_in_a_slot_that_cannot_be_read_counts(
     assert lastuse.erased(plane, SLOT, OWNER).last_user == "none on record"
 
 
-def next_report(plane: Plane) -> str:
+def next_report(plane: Plane, slot: Slot = NEXT, drive: ControllerIdentity = OTHER_DRIVE) -> str:
     """Of another drive of the same host, whose order is out too."""
-    order = plane.ordered(NEXT, OTHER_DRIVE)
+    order = plane.ordered(slot, drive)
     report = replace(
         plane.answer(),
-        slot=NEXT,
-        identity=OTHER_DRIVE,
+        slot=slot,
+        identity=drive,
         order_id=order.order_id,
         nonce=order.nonce,
         generation=order.generation,
@@ -340,16 +340,7 @@ def test_no_certificate_follows_where_the_newest_has_no_number(
 
 
 def reported(plane: Plane, slot: Slot, drive: ControllerIdentity) -> SlotRecord:
-    order = plane.ordered(slot, drive)
-    report = replace(
-        plane.answer(),
-        slot=slot,
-        identity=drive,
-        order_id=order.order_id,
-        nonce=order.nonce,
-        generation=order.generation,
-    )
-    plane.inbox.report(plane.signed(report, REPORT_TYPE))
+    plane.inbox.report(next_report(plane, slot, drive))
     return plane.record(slot)
 
 

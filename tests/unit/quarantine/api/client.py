@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import re
 from collections.abc import Mapping
@@ -164,8 +165,15 @@ def operation_of(method: str, path: str) -> Operation:
 
 
 def _validate(value: Any, schema: Any) -> None:
+    # By its text: to look at a schema takes a hundred times as long as to look at an answer.
+    _validator(json.dumps(schema, sort_keys=True)).validate(value)
+
+
+@functools.cache
+def _validator(text: str) -> Draft202012Validator:
+    schema = json.loads(text)
     Draft202012Validator.check_schema(schema)
-    Draft202012Validator(schema, format_checker=FormatChecker()).validate(value)
+    return Draft202012Validator(schema, format_checker=FormatChecker())
 
 
 def code(found: testing.Result) -> str:

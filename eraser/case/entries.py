@@ -117,6 +117,10 @@ class Allocating:
     beside those that exist ``before`` is ours."""
 
     before: tuple[int, ...]
+    capacity: int = 0
+    """Bytes that belong to no namespace, by the most that the drive told; 0 in an older journal."""
+    total: int = 0
+    """These, and what the namespaces take that exist ``before``."""
 
 
 @dataclass(frozen=True)

@@ -103,10 +103,10 @@ def make_again(desk: CaseSession) -> str:
     if used := resets.in_use(desk):
         return used
     temporary.free(desk)
-    if state.freed is not None and state.freed.problem:
-        return state.freed.problem
+    refused = "" if state.freed is None else state.freed.problem
+    # Those that stay too: they are read with the rest, and deleted in the end.
     temporary.allocate(desk)
-    return "" if state.allocated is None else state.allocated.problem
+    return refused or ("" if state.allocated is None else state.allocated.problem)
 
 
 def formats(desk: CaseSession) -> bool:

@@ -9,6 +9,7 @@ from eraser.case.state import CaseState
 from eraser.drive.health import final, unfit
 from eraser.drive.profile import obstacles, unmendable
 from eraser.drive.residues import residues
+from eraser.erase.plan import Capabilities
 from eraser.protocol import buffers
 from eraser.protocol.applied import tolerated
 from eraser.protocol.policy import Label, Unallocated
@@ -21,6 +22,7 @@ from eraser.protocol.report import (
     Outcome,
     Verdict,
 )
+from eraser.protocol.unallocated import SMALLEST
 from eraser.state.case_files import CaseRequest
 
 
@@ -123,7 +125,7 @@ def hold_reasons(
     found += after.problems
     if state.freed is not None and state.freed.problem:
         found.append(state.freed.problem)
-    found += _unreached(request, state, label)
+    found += _unreached(request, state, label, after)
     inspected = None if state.inspected is None else state.inspected.facts
     if held := buffers.why_held(buffers.seen(inspected, after.facts), label, request.policy):
         found.append(held)
@@ -141,18 +143,37 @@ def hold_reasons(
     return tuple(dict.fromkeys(found))
 
 
-def _unreached(request: CaseRequest, state: CaseState, label: Label | None) -> Iterator[str]:
+def _unreached(
+    request: CaseRequest, state: CaseState, label: Label | None, after: AfterLook
+) -> Iterator[str]:
     """Capacity in no namespace that the drive would not show us, and may show somebody else."""
     made, asked = state.allocated, request.policy.verification.unallocated
-    if made is None or (label is not Label.CLEAR and asked is not Unallocated.HOLD):
+    if label is not Label.CLEAR and asked is not Unallocated.HOLD:
         return
     # What is left without a problem is in pieces that nobody is given.
-    if (left := state.unread + (made.left if made.problem else 0)) > 0:
-        why = made.problem or "one that was there before the last method and not after it"
+    left = 0 if made is None else state.unread + (made.left if made.problem else 0)
+    why = "one that was there before the last method and not after it"
+    if made is not None and made.problem:
+        why = made.problem
+    elif asked is not Unallocated.SKIP and (late := _told_late(state, after.facts)):
+        left, why = left + late, "that the drive told of them after the erase alone"
+    if left > 0:
         yield (
             f"{left} bytes belong to no namespace, and nobody has read them: expected a "
             f"temporary namespace over them, found {why}"
         )
+
+
+def _told_late(state: CaseState, after: ControllerFacts | None) -> int:
+    """Bytes of which the drive told when none could be made any more."""
+    if after is None or not Capabilities(after.oacs, after.fna, after.sanicap).manages:
+        return 0
+    known = 0
+    if state.allocating is not None and state.allocated is not None:
+        read = sum(each.size for each in state.allocated.namespaces)
+        known = max(state.allocating.capacity, read + state.allocated.left)
+    more = after.unallocated_bytes - known
+    return more if more >= SMALLEST and after.unallocated_bytes <= after.total_bytes else 0
 
 
 def _revisions(profile: Profile) -> frozenset[str]:

@@ -120,9 +120,13 @@ def _read_layout(desk: CaseSession) -> Layouts:
         loose,
         [],  # the last look names it
     )
-    temporary = {each.nsid for each in desk.state.temporary}
+    # Those that the drive would not delete yet are erased and read with the rest.
+    temporary = desk.state.made
     kept = tuple(nsid for nsid in active if nsid not in temporary)
-    return layouts(kept, described(controller, kept)), loose
+    return (
+        layouts(kept, described(controller, kept)),
+        tuple(each for each in loose if each.nsid not in temporary),
+    )
 
 
 def _steps(

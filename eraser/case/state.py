@@ -45,6 +45,7 @@ from eraser.case.entries import (
     decode,
 )
 from eraser.controller.passthru import FORMAT_NVM, NAMESPACE_MANAGEMENT
+from eraser.drive import manage
 from eraser.ownership.model import SteadyTime
 from eraser.protocol.condition import Buffer
 from eraser.protocol.identity import ControllerIdentity
@@ -94,6 +95,8 @@ class CaseState:
     failures: dict[int, str] = field(default_factory=dict)
     """The last attempt that had to be given up, by place."""
     commands: list[CommandRecord] = field(default_factory=list)
+    made: set[int] = field(default_factory=set)
+    """Temporary namespaces that the drive called created, and not deleted since."""
     changes: int = 0
     """Commands that rearrange the drive, so far."""
     changing: Changing | None = None
@@ -256,6 +259,18 @@ class CaseState:
             found.update(dict.fromkeys(self.planted[place].missing))
         return tuple(found)
 
+    def _count(self, sent: CommandRecord) -> None:
+        """Which temporary namespaces there are, by what the drive answered: it may list none that
+        is not attached."""
+        if sent.opcode != NAMESPACE_MANAGEMENT or sent.status != 0:
+            return
+        if sent.cdw10 == manage.DELETE:
+            self.made.discard(sent.nsid)
+            self.loose = 0 if self.loose == sent.nsid else self.loose
+        elif self.allocating is not None and self.freed is None:
+            # A number that was there before is a lie, or a mistake: that one is not ours to delete.
+            self.made |= {manage.created(sent)} - {0, *self.allocating.before}
+
     def apply(self, entry: Entry) -> None:  # noqa: C901 - a table of entries, one line or two each
         """Takes one more entry into account."""
         match entry:
@@ -284,8 +299,11 @@ class CaseState:
                 self.allocating, self.allocated, self.freed = entry, None, None
             case Allocated():
                 self.allocated, self.freed = entry, None
+                self.made.update(each.nsid for each in entry.namespaces)
             case Freed():
                 self.freed = entry
+                if not entry.problem:
+                    self.made.clear()
             case Planned():
                 self.plan, self.locked = entry, entry.locked
             case Unlocked():
@@ -315,6 +333,7 @@ class CaseState:
             case Sent():
                 self.commands.append(entry.command)
                 self.changing = None
+                self._count(entry.command)
             case SeenRunning():
                 self.running_seen = True
             case AttemptOver():

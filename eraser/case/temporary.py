@@ -14,24 +14,29 @@ from eraser.case.layout import change
 from eraser.case.session import CaseSession
 from eraser.case.unlock import attach, look_anew
 from eraser.controller.passthru import NAMESPACE_MANAGEMENT, CommandError
-from eraser.controller.spec import IdentifyController
 from eraser.drive import manage
-from eraser.drive.inspect import described, layouts
+from eraser.drive.inspect import described, detached, layouts
 from eraser.erase.layout import create_data
 from eraser.protocol.policy import Unallocated
 from eraser.protocol.profile import NamespaceLayout
 from eraser.protocol.report import CommandRecord, Step
+from eraser.protocol.unallocated import SMALLEST
 
 MOST = 8
 """Temporary namespaces of one drive: its room may be in pieces, and each takes several commands."""
-SMALLEST = 1 << 20
-"""Bytes: where the drive has no room for so much in one piece, there is nothing to be had."""
 _ROUND = 1 << 30
 """Bytes: many drives give whole units of it."""
 
+_TRIES, _PAUSE = 2, 1.0
+"""Of deleting one, and the seconds in between."""
+_LATE = 10
+"""Looks, a pause apart, at a drive that does not tell yet of what it got back."""
+
+_INVALID_NAMESPACE = 0x00B
 _NO_CAPACITY = 0x115
 _NO_NUMBER = 0x116
-"""Namespace Insufficient Capacity, Namespace Identifier Unavailable (Base 2.0, figure 128)."""
+"""Invalid Namespace or Format; Namespace Insufficient Capacity, Namespace Identifier Unavailable
+(Base 2.0, figures 126 and 128)."""
 
 
 def allocate(desk: CaseSession) -> None:
@@ -43,43 +48,82 @@ def allocate(desk: CaseSession) -> None:
     state = desk.state
     if state.allocated is not None and state.freed is None and _there(desk):
         return
-    identify = desk.controller.identify()
+    skipped = desk.policy.verification.unallocated is Unallocated.SKIP
+    if skipped or not desk.controller.identify().can_manage_namespaces:
+        return
     begun = state.allocating is not None and state.freed is None
-    if not begun:
-        skipped = desk.policy.verification.unallocated is Unallocated.SKIP
-        if skipped or not identify.can_manage_namespaces or not _sensible(identify):
-            return
+    if state.allocating is None and not _told(desk):
+        return
     with desk.step(Step.UNLOCK, "a temporary namespace over unallocated capacity"):
         desk.recheck()
+        problem, left = "", 0
         try:
             if not begun:
                 # What is there before, in the journal first: what comes on top is ours to delete,
                 # also after a crash between a create and its answer.
-                desk.note(Allocating(desk.controller.allocated_namespaces()))
+                desk.note(_begin(desk))
             problem = _make(desk)
         except CommandError as error:
             if error.status is None:
                 raise
             problem = str(error)
         active = tuple(sorted(_ours(desk) & desk.hold.paths.keys()))
-        left = desk.controller.identify().unallocated_bytes
-        desk.note(Allocated(layouts(active, described(desk.controller, active)), left, problem))
+        made = layouts(active, described(desk.controller, active))
+        told = _told(desk)
+        wanted = 0 if state.allocating is None else state.allocating.capacity
+        if (lost := wanted - told - sum(map(_bytes, made))) >= SMALLEST:
+            # Not by the drive's last word alone: what was there belongs to somebody.
+            left = lost
+            problem = problem or f"that the drive tells of {lost} bytes of it no more"
+        desk.note(Allocated(made, told + left, problem))
+
+
+def _begin(desk: CaseSession) -> Allocating:
+    """What there is to be had: what the drive tells, and what it told of before and is in no
+    namespace now, for a layout that was put right may have needed it."""
+    state, controller = desk.state, desk.controller
+    told, identify = _told(desk), controller.identify()
+    before = _listed(desk) - state.made
+    active = tuple(sorted(before & set(controller.active_namespaces())))
+    loose = detached(controller, identify, frozenset(active))
+    standing = layouts(active, described(controller, active)) + tuple(
+        each for each in loose if each.nsid in before
+    )
+    used = sum(map(_bytes, standing))
+    total = max(told + used, 0 if state.allocating is None else state.allocating.total)
+    return Allocating(tuple(sorted(before)), total - used, total)
+
+
+def _bytes(layout: NamespaceLayout) -> int:
+    """What one takes of the drive's capacity."""
+    return layout.blocks * (layout.block_bytes + layout.metadata_bytes)
 
 
 def _there(desk: CaseSession) -> bool:
     """Whether they all are: a run may have died while it deleted them."""
     wanted = {each.nsid for each in desk.state.temporary}
-    return not wanted or wanted <= set(desk.controller.allocated_namespaces())
+    return not wanted or wanted <= _listed(desk)
 
 
-def _sensible(identify: IdentifyController) -> bool:
-    return 0 < identify.unallocated_bytes <= identify.total_bytes
+def _listed(desk: CaseSession) -> set[int]:
+    """Some firmware lists those alone that are attached, in the list of all too."""
+    controller = desk.controller
+    return {*controller.allocated_namespaces(), *controller.active_namespaces()}
+
+
+def _told(desk: CaseSession) -> int:
+    """UNVMCAP, bytes; 0 where it is more than there is in all."""
+    identify = desk.controller.identify()
+    told = identify.unallocated_bytes
+    return told if told <= identify.total_bytes else 0
 
 
 def _make(desk: CaseSession) -> str:
     """Creates and attaches them; why it went no further, where somebody else might."""
     problem = _create_all(desk)
-    for nsid in sorted(_ours(desk) - set(desk.controller.active_namespaces())):
+    if not (ours := _ours(desk)):
+        return problem
+    for nsid in sorted(ours - set(desk.controller.active_namespaces())):
         problem = problem or "; ".join(attach(desk, nsid))
     look_anew(desk)
     # What the kernel shows no disk of cannot be read, so it proves nothing.
@@ -90,11 +134,12 @@ def _make(desk: CaseSession) -> str:
 
 
 def _ours(desk: CaseSession) -> set[int]:
-    """What was not there before: of a run that died in between too."""
+    """What was not there before, of a run that died in between too, and what the drive called
+    created, for it may list it when it is attached and not before."""
     allocating = desk.state.allocating
     if allocating is None:
         return set()
-    return set(desk.controller.allocated_namespaces()) - set(allocating.before)
+    return (_listed(desk) | desk.state.made) - set(allocating.before)
 
 
 def _create_all(desk: CaseSession) -> str:
@@ -102,12 +147,12 @@ def _create_all(desk: CaseSession) -> str:
     pattern = _pattern(desk)
     if pattern is None:
         return "the drive describes no namespace to take the LBA format of"
-    while (before := len(_ours(desk))) < MOST:
-        free = desk.controller.identify().unallocated_bytes
+    while len(_ours(desk)) < MOST:
+        free, listed = _told(desk), _listed(desk)
         if free < SMALLEST:
             return ""
         last: CommandRecord | None = None
-        for size in _sizes(free):
+        for size in sizes(free):
             last = _create(desk, pattern, size)
             if last.status in (0, None, _NO_NUMBER):
                 break
@@ -115,20 +160,27 @@ def _create_all(desk: CaseSession) -> str:
             return ""  # nor does the drive have it for anybody else
         if last.status != 0:
             return _refusal(last)
-        if len(_ours(desk)) <= before:
+        if _listed(desk) == listed and _told(desk) >= free:
             # It would call as many created as it is asked for.
             return "the drive called one created, and lists none"
     return f"it is in more than {MOST} pieces"
 
 
-def _sizes(free: int) -> Iterator[int]:
-    """Bytes to ask for: all, a round number, then less and less."""
+def sizes(free: int) -> Iterator[int]:
+    """Bytes to ask for: all, whole GiB and MiB of it, then less and less.
+
+    Each of the smaller ones is a few pieces of a power of two: some drives give nothing else.
+    """
+    last = free
     yield free
-    if free > _ROUND and free % _ROUND:
-        yield free // _ROUND * _ROUND
+    for unit in (_ROUND, SMALLEST):
+        if SMALLEST <= (whole := free // unit * unit) < last:
+            yield (last := whole)
     # UNVMCAP is a sum, and says nothing of the largest piece.
     while (free := free * 3 // 4) >= SMALLEST:
-        yield free
+        piece = max(1 << free.bit_length() - 3, SMALLEST)
+        if (whole := free // piece * piece) < last:
+            yield (last := whole)
 
 
 def _pattern(desk: CaseSession) -> NamespaceLayout | None:
@@ -166,23 +218,45 @@ def _refusal(record: CommandRecord) -> str:
 
 
 def free(desk: CaseSession) -> None:
-    """Deletes them; the layout is as it was. Nothing is done twice."""
+    """Deletes them; the layout is as it was. What is gone is not asked for again."""
     state = desk.state
-    if state.allocated is None or state.freed is not None:
+    if state.allocating is None or (state.freed is not None and not state.made):
         return
+    # What is listed besides is of a run that died as it made them.
+    numbers = state.made if state.freed or state.allocated else _ours(desk)
     problems: list[str] = []
-    there = set(desk.controller.allocated_namespaces())
-    numbers = [each.nsid for each in state.allocated.namespaces if each.nsid in there]
     if numbers:
         with desk.step(Step.RESTORE, "deleting temporary namespaces"):
             desk.hold.drop()
-            for nsid in numbers:
-                desk.recheck()
-                deleted = _delete(desk, nsid)
-                if deleted.status != 0:
-                    problems.append(f"temporary namespace {nsid} stays: {_refusal(deleted)}")
+            problems = [text for nsid in sorted(numbers) for text in _remove(desk, nsid)]
             look_anew(desk)
+            _wait_for(desk, problems)
     desk.note(Freed("; ".join(problems)))
+
+
+def _remove(desk: CaseSession, nsid: int) -> list[str]:
+    """Deletes one, by two tries; what is wrong where it stays."""
+    for tried in range(_TRIES):
+        if tried:
+            desk.clock.sleep(_PAUSE)
+        desk.recheck()
+        deleted = _delete(desk, nsid)
+        if deleted.status == 0 or (
+            deleted.status == _INVALID_NAMESPACE and nsid not in _listed(desk)
+        ):
+            return []
+    return [f"temporary namespace {nsid} stays: {_refusal(deleted)}"]
+
+
+def _wait_for(desk: CaseSession, problems: list[str]) -> None:
+    """Until the drive tells of the capacity that it got back; it may be late, and need not be."""
+    state = desk.state
+    if problems or state.allocating is None:
+        return
+    for _ in range(_LATE):
+        if state.allocating.capacity - _told(desk) < SMALLEST:
+            return
+        desk.clock.sleep(_PAUSE)
 
 
 def _delete(desk: CaseSession, nsid: int) -> CommandRecord:

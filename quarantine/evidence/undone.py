@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eraser.protocol import buffers
+from eraser.protocol import buffers, unallocated
 from eraser.protocol.condition import Buffer
 from eraser.protocol.policy import Label, VerificationMode
 from eraser.protocol.report import ActRecord, EraseReport, VisitRecord
-from quarantine.evidence import reading
 
 
 def done(report: EraseReport) -> Iterator[str]:
@@ -103,11 +102,9 @@ def _buffers(report: EraseReport) -> str:
 
 def _unread(report: EraseReport) -> Iterator[str]:
     """Capacity that no namespace showed, beyond what temporary ones did."""
-    facts, seen = report.facts_after, report.verification
-    if facts is None or seen is None or facts.unallocated_bytes > facts.total_bytes:
-        return  # more than all is no figure
-    read = sum(n.blocks for n in seen.namespaces if n.temporary) * reading.BLOCK
-    if (left := facts.unallocated_bytes - read) > 0:
+    if report.facts_after is None or report.verification is None:
+        return
+    if left := unallocated.unread(report):
         yield f"Not read: {left:,} bytes that belong to no namespace."
 
 

@@ -6,7 +6,7 @@ Sentences of a report are its host's: they are printed and never looked into.
 
 from __future__ import annotations
 
-from eraser.protocol import buffers
+from eraser.protocol import buffers, unallocated
 from eraser.protocol.condition import Condition
 from eraser.protocol.fitness import Consequence
 from eraser.protocol.order import EraseOrder
@@ -99,8 +99,11 @@ def _ill(order: EraseOrder, report: EraseReport) -> bool:
 def _unreached(order: EraseOrder, report: EraseReport) -> bool:
     """Capacity in no namespace, that counts, and over which no temporary one was read."""
     facts, read = report.facts_after, report.verification
-    if facts is None or not facts.unallocated_bytes:
+    if facts is None:
         return False
     asked = order.policy.verification.unallocated is Unallocated.HOLD
     reached = read is not None and any(n.temporary for n in read.namespaces)
-    return not reached and (asked or report.achieved is Label.CLEAR)
+    there = bool(facts.unallocated_bytes) and not reached
+    return (there or bool(unallocated.unsteady(report))) and (
+        asked or report.achieved is Label.CLEAR
+    )

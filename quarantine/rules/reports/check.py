@@ -10,9 +10,10 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from eraser.protocol import buffers, codec
+from eraser.protocol import buffers, codec, unallocated
 from eraser.protocol.fitness import Consequence, HealthFinding
 from eraser.protocol.order import EraseOrder
+from eraser.protocol.policy import Label, Unallocated
 from eraser.protocol.profile import layout_differences
 from eraser.protocol.remarks import remarks
 from eraser.protocol.report import EraseReport, Outcome, Verdict
@@ -236,6 +237,21 @@ def _unfit(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     memory = buffers.seen(report.facts_before, report.facts_after)
     if held := buffers.why_held(memory, report.achieved, order.policy):
         yield held
+    yield from _unsteady(order, report)
+
+
+def _unsteady(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    """Capacity in no namespace that the drive told of at one look alone. Its host may have had
+    other words; one of an older release believes the last."""
+    asked = order.policy.verification.unallocated
+    counts = asked is Unallocated.HOLD or (
+        report.achieved is Label.CLEAR and asked is not Unallocated.SKIP
+    )
+    if counts and (lost := unallocated.unsteady(report)) >= unallocated.SMALLEST:
+        yield (
+            f"{lost} bytes belonged to no namespace by one look of two, and nobody has read them: "
+            "expected a drive that tells the same before its erase and after it"
+        )
 
 
 def _profile(order: EraseOrder, report: EraseReport) -> Iterator[str]:

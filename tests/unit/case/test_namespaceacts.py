@@ -73,9 +73,15 @@ class Site:
     """A drive that a tenant had, and the machine that erases it, as often as it dies."""
 
     def __init__(
-        self, drive: Drive, machine: lab.Linux, directory: Path, profile: Any, policy: Policy
+        self,
+        drive: Drive,
+        kernel: Kernel,
+        machine: lab.Linux,
+        directory: Path,
+        profile: Any,
+        policy: Policy,
     ) -> None:
-        self.drive, self.machine, self.directory = drive, machine, directory
+        self.drive, self.kernel, self.machine, self.directory = drive, kernel, machine, directory
         self.profile, self.policy = profile, policy
         self.before = layout_of(drive)
 
@@ -96,7 +102,7 @@ def site(what: Description, directory: Path, policy: Policy = QUICK) -> Iterator
         profile = lab.profile_of(machine)
         FirstTenant(host, 1).stay()
         kernel.reset()
-        yield Site(drive, machine, directory, profile, policy)
+        yield Site(drive, kernel, machine, directory, profile, policy)
 
 
 def sent(report: EraseReport) -> list[str]:

@@ -7,15 +7,19 @@ from dataclasses import replace
 import pytest
 
 from eraser.protocol import codec
+from eraser.protocol.policy import Unallocated
 from eraser.protocol.report import EraseReport
 from quarantine.evidence.certificate import Link
-from quarantine.rules.reports.check import Ruling
+from quarantine.record.words.reasons import HoldCode
+from quarantine.rules.reports.check import Ruling, check
 from tests.unit.quarantine.test_certificate import issue
 from tests.unit.quarantine.test_check import ruled
 from tests.unit.quarantine.testimony import (
     COUNTS,
     FACTS,
     NAMESPACE,
+    ORDER,
+    RECORD,
     REPORT,
     VERIFICATION,
     command,
@@ -70,6 +74,50 @@ def test_what_belongs_to_no_namespace_and_was_not_read_is_said(
     body = issue(Link(), replace(REPORT, facts_after=facts, verification=seen)).certificate
     left = f"{unallocated - made * 4096:,} bytes"
     assert any(left in line for line in body.not_done) is said
+
+
+def looks(before: int, after: int, made: int = 0, oacs: int = FACTS.oacs) -> EraseReport:
+    """What the drive told of capacity in no namespace, and how much of it was read."""
+    room = (replace(ROOM, blocks=made, read=made, zeros=made),) if made else ()
+    facts = replace(FACTS, oacs=oacs, total_bytes=2 * FACTS.total_bytes)
+    return replace(
+        report() if made else REPORT,
+        facts_before=replace(facts, unallocated_bytes=before),
+        facts_after=replace(facts, unallocated_bytes=after),
+        verification=replace(VERIFICATION, namespaces=(COUNTS, *room)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "lost"),
+    [
+        # There before, and nobody was shown it; there afterwards alone; a part of it read.
+        (looks(1 << 28, 0), 1 << 28),
+        (looks(0, 1 << 28), 1 << 28),
+        (looks(1 << 28, 0, made=1 << 15), 1 << 27),
+        # Told of both times: whether it is in pieces that nobody is given, its host alone knows.
+        (looks(1 << 28, 1 << 28), 0),
+        (looks(1 << 28, 0, made=1 << 16), 0),
+        (looks(1 << 19, 0), 0),
+        # Nobody can make a namespace on such a drive.
+        (looks(1 << 28, 0, oacs=0x16), 0),
+    ],
+)
+def test_capacity_that_the_drive_told_of_once_holds_it_where_the_policy_says_so(
+    found: EraseReport, lost: int
+) -> None:
+    wanted = replace(ORDER.policy.verification, unallocated=Unallocated.HOLD)
+    profile = replace(ORDER.profile, total_bytes=0)
+    order = replace(ORDER, policy=replace(ORDER.policy, verification=wanted), profile=profile)
+    decision = check(order, found, RECORD)
+    assert (f"{lost} bytes belonged to no namespace" in decision.reason) is bool(lost)
+    printing = check(replace(order, policy=ORDER.policy), found, RECORD)
+    assert "belonged to no namespace" not in printing.reason
+    if lost:
+        assert decision.ruling is Ruling.HOLD
+        assert decision.code is HoldCode.CAPACITY_UNREAD
+        said = issue(Link(), found).certificate.not_done
+        assert f"Not read: {lost:,} bytes that belong to no namespace." in said
 
 
 def test_a_namespace_that_stays_is_written_as_before() -> None:

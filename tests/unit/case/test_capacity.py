@@ -1,0 +1,351 @@
+"""Capacity of which a drive tells late, otherwise, or no more: what was not read is never passed
+over, and no honest drive is held for its way of telling (docs/decisions/unallocated.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eraser.case import temporary
+from eraser.protocol.policy import Policy
+from eraser.protocol.report import EraseReport, Verdict
+from tests.lab.nvme.composed import build
+from tests.lab.nvme.composed.description import Description, Layout
+from tests.lab.nvme.composed.host import Answer
+from tests.lab.nvme.linux.kernel import Kernel
+from tests.lab.nvme.nature import Method
+from tests.unit.case.test_namespaceacts import (
+    ATTACH,
+    ATTACHMENT,
+    CLEAR,
+    CREATE,
+    DELETE,
+    DETACH,
+    HOLD,
+    MANAGEMENT,
+    ONE,
+    QUICK,
+    TWO,
+    Site,
+    layout_of,
+    managing,
+    refusing,
+    said,
+    sent,
+    site,
+)
+
+IDENTIFY, CONTROLLER, ACTIVE, ALLOCATED = 0x06, 0x01, 0x02, 0x10
+UNVMCAP = slice(296, 312)
+SEL = 0xF
+EVER = 10**9
+REFUSED, NO_CAPACITY = 0x002, 0x115
+MIB = 1 << 20
+_SEND = Kernel.send
+
+
+def room(report: EraseReport) -> list[str]:
+    return [line for line in report.residues if line.startswith("Capacity: ")]
+
+
+def refused(kernel: Kernel, code: int) -> Answer:
+    return replace(_SEND(kernel, 0xFF), code=code, again=False)
+
+
+def attach_list(controller: int = 1) -> bytes:
+    return (1).to_bytes(2, "little") + controller.to_bytes(2, "little") + bytes(4092)
+
+
+class Firmware:
+    """A drive behind firmware with a way of its own."""
+
+    def send(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer:
+        return _SEND(kernel, code, **words)
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def send(kernel: Kernel, code: int, **words: Any) -> Answer:
+            if words.get("io"):
+                return _SEND(kernel, code, **words)
+            return self.send(kernel, code, words)
+
+        monkeypatch.setattr(Kernel, "send", send)
+
+
+@dataclass
+class AttachedAlone(Firmware):
+    """The list of all namespaces (CNS 10h) has those that are attached, and no others."""
+
+    attaches: bool = False
+    """What is created is attached at once."""
+    forgets: bool = False
+    """What was detached is attached no more."""
+
+    def __post_init__(self) -> None:
+        self.detached = set[int]()
+
+    def send(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer:
+        act = (code, words.get("cdw10", 0) & SEL)
+        if code == IDENTIFY and words.get("cdw10", 0) & 0xFF == ALLOCATED:
+            words["cdw10"] = ACTIVE
+        if act == (ATTACHMENT, DETACH):
+            self.detached.add(words["nsid"])
+        if act == (ATTACHMENT, ATTACH) and self.forgets and words["nsid"] in self.detached:
+            return refused(kernel, REFUSED)
+        answer = _SEND(kernel, code, **words)
+        if act == (MANAGEMENT, CREATE) and self.attaches and answer.code == 0:
+            _SEND(kernel, ATTACHMENT, nsid=answer.dw0, cdw10=ATTACH, send=attach_list())
+        return answer
+
+
+@dataclass
+class Silent(Firmware):
+    """It tells of no unallocated capacity, so many times, after a namespace was deleted."""
+
+    times: int
+    left: int = 0
+
+    def send(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer:
+        answer = _SEND(kernel, code, **words)
+        if (code, words.get("cdw10", 0) & SEL) == (MANAGEMENT, DELETE) and answer.code == 0:
+            self.left = self.times
+        if code == IDENTIFY and words.get("cdw10", 0) & 0xFF == CONTROLLER and self.left:
+            self.left -= 1
+            data = bytearray(answer.data)
+            data[UNVMCAP] = bytes(16)
+            return replace(answer, data=bytes(data))
+        return answer
+
+
+@dataclass
+class Late(Firmware):
+    """It tells of no unallocated capacity until it was erased."""
+
+    def __post_init__(self) -> None:
+        self.erased = False
+
+    def send(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer:
+        answer = _SEND(kernel, code, **words)
+        self.erased |= code in (0x80, 0x84)
+        if code == IDENTIFY and words.get("cdw10", 0) & 0xFF == CONTROLLER and not self.erased:
+            data = bytearray(answer.data)
+            data[UNVMCAP] = bytes(16)
+            return replace(answer, data=bytes(data))
+        return answer
+
+
+@dataclass
+class Granular(Firmware):
+    """It creates whole pieces, and refuses every other size with this status."""
+
+    status: int
+    granule: int = MIB
+
+    def send(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer:
+        if (code, words.get("cdw10", 0) & SEL) == (MANAGEMENT, CREATE):
+            blocks = int.from_bytes(words["send"][:8], "little")
+            if blocks * 512 % self.granule:
+                return refused(kernel, self.status)
+        return _SEND(kernel, code, **words)
+
+
+def changed(made: Site) -> None:
+    """Its tenant made the first namespace smaller: the layout is restored."""
+    kernel, [found] = made.kernel, made.drive.state.namespaces
+    assert _SEND(kernel, MANAGEMENT, nsid=found.nsid, cdw10=DELETE).code == 0
+    blocks = (found.size - MIB) // 512
+    data = bytearray(4096)
+    data[0:8] = data[8:16] = blocks.to_bytes(8, "little")
+    data[26] = found.lba_format
+    answer = _SEND(kernel, MANAGEMENT, cdw10=CREATE, send=bytes(data))
+    assert answer.code == 0
+    _SEND(kernel, ATTACHMENT, nsid=answer.dw0, cdw10=ATTACH, send=attach_list())
+
+
+def whole_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FNA bit 1: an erase of one namespace is one of all, so no Format fails."""
+    real = build.profile_of
+
+    def whole(what: Description) -> tuple[Any, Any]:
+        profile, faults = real(what)
+        kinds = replace(profile.format, secure_all_namespaces=True, broadcast=True)
+        return replace(profile, format=kinds), faults
+
+    monkeypatch.setattr(build, "profile_of", whole)
+
+
+@pytest.mark.parametrize("methods", [TWO, ONE, CLEAR], ids=["two", "one", "clear"])
+def test_one_that_is_listed_when_it_is_attached_is_erased_and_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: tuple[Method, ...]
+) -> None:
+    """Firmware that answers CNS 10h as 02h. It was never attached, never read, and stayed: its next
+    tenant attached it, with the data of the one before."""
+    AttachedAlone().install(monkeypatch)
+    with site(managing(Layout.ROOMY, methods), tmp_path) as made:
+        report = made.erase()
+        made.whole(report)
+    assert report.verification is not None
+    assert any(each.temporary for each in report.verification.namespaces)
+    assert room(report) == []
+
+
+def test_one_that_such_firmware_attaches_no_more_holds_where_the_policy_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look for a layout to restore took it for nothing that had ever been there."""
+    AttachedAlone(attaches=True, forgets=True).install(monkeypatch)
+    with site(managing(Layout.ROOMY, TWO), tmp_path, HOLD) as made:
+        report = made.erase()
+    assert (report.verdict, report.fit) == (Verdict.ERASED, False)
+    assert any("belong to no namespace" in reason for reason in report.reasons), report.reasons
+
+
+@pytest.mark.parametrize(
+    ("policy", "change"), [(HOLD, True), (QUICK, False)], ids=["with the layout", "between methods"]
+)
+def test_one_that_is_created_anew_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: Policy, change: bool
+) -> None:
+    """It was attached no more, and is deleted by the number that nothing lists."""
+    AttachedAlone(attaches=True, forgets=True).install(monkeypatch)
+    with site(managing(Layout.ROOMY, TWO), tmp_path, policy) as made:
+        if change:
+            changed(made)
+        report = made.erase()
+        made.whole(report)
+    assert report.verification is not None
+    assert any(each.temporary for each in report.verification.namespaces)
+    assert room(report) == []
+
+
+@pytest.mark.parametrize(
+    ("methods", "policy"), [(CLEAR, QUICK), (ONE, HOLD)], ids=["Clear", "hold"]
+)
+def test_capacity_that_the_drive_tells_of_no_more_holds_the_drive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: tuple[Method, ...], policy: Policy
+) -> None:
+    """It was deleted for the layout's sake, and a Format of it may have been a lie."""
+    Silent(EVER).install(monkeypatch)
+    whole_format(monkeypatch)
+    with site(managing(Layout.ROOMY, methods), tmp_path, policy) as made:
+        changed(made)
+        report = made.erase()
+    assert (report.verdict, report.fit) == (Verdict.ERASED, False)
+    assert any("tells of" in reason for reason in report.reasons), report.reasons
+
+
+def test_capacity_that_the_drive_tells_of_no_more_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Silent(EVER).install(monkeypatch)
+    with site(managing(Layout.ROOMY, TWO), tmp_path) as made:
+        report = made.erase()
+        made.whole(report)
+    assert any("tells of" in text for text in said(report))
+    [text] = room(report)
+    assert "nobody has read them" in text
+
+
+@pytest.mark.parametrize("change", [False, True], ids=["layout as it was", "layout changed"])
+@pytest.mark.parametrize("methods", [TWO, CLEAR], ids=["two", "clear"])
+def test_a_drive_that_tells_of_it_late_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: tuple[Method, ...], change: bool
+) -> None:
+    Silent(3).install(monkeypatch)
+    with site(managing(Layout.ROOMY, methods), tmp_path) as made:
+        if change:
+            changed(made)
+        report = made.erase()
+        made.whole(report)
+    assert room(report) == []
+
+
+def test_capacity_that_the_drive_tells_of_after_the_erase_alone_holds_under_clear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Late().install(monkeypatch)
+    with site(managing(Layout.ROOMY, CLEAR), tmp_path) as made:
+        report = made.erase()
+    assert (report.verdict, report.fit) == (Verdict.ERASED, False)
+    assert any("belong to no namespace" in reason for reason in report.reasons), report.reasons
+
+
+@pytest.mark.parametrize("methods", [TWO, ONE, CLEAR], ids=["two", "one", "clear"])
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_deletion_that_is_refused_once_holds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: tuple[Method, ...], number: int
+) -> None:
+    refusing(monkeypatch, MANAGEMENT, DELETE, {number})
+    with site(managing(Layout.ROOMY, methods), tmp_path) as made:
+        report = made.erase()
+        made.whole(report)
+
+
+def test_a_deletion_that_is_refused_between_the_methods_is_printed_and_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the last reading is over it refuses; then it takes it."""
+    refusing(monkeypatch, MANAGEMENT, DELETE, {0, 1})
+    with site(managing(Layout.ROOMY, ONE), tmp_path) as made:
+        report = made.erase()
+        made.whole(report)
+    assert any("stays" in text for text in said(report)), said(report)
+    assert report.verification is not None
+    assert any(each.temporary for each in report.verification.namespaces)
+    assert room(report) == []
+
+
+@pytest.mark.parametrize("status", [NO_CAPACITY, REFUSED], ids=["no capacity", "refused"])
+@pytest.mark.parametrize("methods", [ONE, CLEAR], ids=["one", "clear"])
+def test_a_drive_that_creates_whole_pieces_is_asked_for_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: tuple[Method, ...], status: int
+) -> None:
+    Granular(status).install(monkeypatch)
+    with site(managing(Layout.ROOMY, methods), tmp_path) as made:
+        report = made.erase()
+        made.whole(report)
+    assert report.verification is not None
+    assert any(each.temporary for each in report.verification.namespaces)
+
+
+@pytest.mark.parametrize(
+    ("free", "granule"),
+    [(52 * MIB // 10, MIB), (1401 * MIB // 2, 2 * MIB), (20 * 1024 * MIB + 300 * MIB, 1024 * MIB)],
+)
+def test_sizes_of_whole_pieces_are_among_those_asked_for(free: int, granule: int) -> None:
+    asked = list(temporary.sizes(free))
+    assert asked == sorted(set(asked), reverse=True)
+    assert asked[0] == free
+    assert sum(size % granule == 0 for size in asked) >= 3
+    assert len(asked) < 60
+
+
+def test_no_namespace_of_the_layout_is_deleted_for_a_number_that_is_a_lie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It calls a new one by the number of the one that was there."""
+
+    class Liar(Firmware):
+        def send(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer:
+            answer = _SEND(kernel, code, **words)
+            if (code, words.get("cdw10", 0) & SEL) == (MANAGEMENT, CREATE):
+                return replace(answer, dw0=1)
+            return answer
+
+    Liar().install(monkeypatch)
+    with site(managing(Layout.ROOMY, ONE), tmp_path) as made:
+        report = made.erase()
+        assert made.before[0] in layout_of(made.drive)
+    assert "delete 1" not in sent(report)
+
+
+def test_one_that_was_deleted_is_attached_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing(monkeypatch, ATTACHMENT, ATTACH, set(range(1, 99)))
+    with site(managing(Layout.ROOMY, ONE), tmp_path) as made:
+        report = made.erase()
+        made.whole(report)
+    assert sent(report)[-1] == "delete 2"

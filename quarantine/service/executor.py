@@ -87,8 +87,9 @@ class Executor:
 
     def carry_out(
         self, record: SlotRecord, view: View | None, action: Action
-    ) -> tuple[View | None, bool]:
-        """Do one step; the view to go on with, and whether it is fresh.
+    ) -> tuple[View | None, int | None]:
+        """Do one step; the view to go on with, and the revision of the record that it goes with:
+        under another one somebody else wrote since. None: look again.
 
         Raises ``ConflictError`` when the record or Placement moved on, ``UnavailableError`` when
         it is unknown whether Placement did what was asked: look again in both cases.
@@ -100,50 +101,52 @@ class Executor:
 
     def _carry_out(
         self, record: SlotRecord, view: View | None, action: Action
-    ) -> tuple[View | None, bool]:
+    ) -> tuple[View | None, int | None]:
         seen = {"placement": custody.describe(view) if view else "no provider"}
         if action.event is Event.RELEASE_SEEN and record.state is State.IN_USE and record.consumer:
             seen["consumer"] = record.consumer
         if action.hold is not None:
-            self._store.hold(record, action.hold, detail=seen, changes=action.changes, by=action.by)
-            return view, _same_class(action)
+            after = self._store.hold(
+                record, action.hold, detail=seen, changes=action.changes, by=action.by
+            )
+            return view, _kept_for(after, action)
         if action.act is ActionKind.TRANSITION and action.event is not None:
-            self._store.transition(
+            after = self._store.transition(
                 record, action.event, reason=action.reason, detail=seen, changes=action.changes
             )
-            return view, _same_class(action)
+            return view, _kept_for(after, action)
         if action.act is ActionKind.AMEND:
-            self._store.amend(record, action.changes, note=action.reason)
-            return view, _same_class(action)
+            after = self._store.amend(record, action.changes, note=action.reason)
+            return view, _kept_for(after, action)
         if view is None:
-            return None, False
+            return None, None
         if action.act in (ActionKind.RESERVE, ActionKind.ENSURE):
             # The note first: it fails where the record is older than the view, and then what is
             # found in Placement may be the work of a look beside this one.
-            self._store.amend(record, SlotChanges(), note=action.reason)
+            noted = self._store.amend(record, SlotChanges(), note=action.reason)
             if action.act is ActionKind.ENSURE:
-                return custody.ensure(self._placement, view, record.custody), True
+                return custody.ensure(self._placement, view, record.custody), noted.revision
             custody.reserve(self._placement, view)
-            return None, False
+            return None, None
         if action.act is ActionKind.FENCE:
             # Placement first: the record says that it was done, and a crash does it again.
             custody.reserve(self._placement, view)
             self._store.amend(record, action.changes, note=action.reason)
-            return None, False
+            return None, None
         if action.act is ActionKind.TAKE:
-            return self._take(record, view), True
+            return self._take(record, view)
         if action.act is not ActionKind.GIVE_BACK:
             raise ValueError(f"expected a step on the record or in Placement, found {action.act}")
         self._give_back(record, view, action.changes)
-        return None, False
+        return None, None
 
-    def _take(self, record: SlotRecord, view: View) -> View:
+    def _take(self, record: SlotRecord, view: View) -> tuple[View, int]:
         consumer = record.custody or self._uuid()
         if record.custody is None:
             # Before the request: whoever finds the allocation after a crash must know whose it is.
             taking = SlotChanges(custody=consumer, custody_stage=Custody.TAKING)
-            self._store.amend(record, taking)
-        return custody.take(self._placement, view, consumer)
+            record = self._store.amend(record, taking)
+        return custody.take(self._placement, view, consumer), record.revision
 
     def _give_back(self, record: SlotRecord, view: View, changes: SlotChanges) -> None:
         if record.custody is None:
@@ -172,6 +175,6 @@ class Executor:
         return now is not None and now.custody(consumer) is not None
 
 
-def _same_class(action: Action) -> bool:
+def _kept_for(after: SlotRecord, action: Action) -> int | None:
     """A view is of one resource class: where the record got another, it has to be read again."""
-    return action.changes.resource_class is UNSET
+    return after.revision if action.changes.resource_class is UNSET else None

@@ -1,6 +1,6 @@
 """One look at one slot: what is, what should be, and each step that can be taken now.
 
-The record and Placement are read anew for each step but the ones that know what they left.
+The record is read anew for each step, and Placement but after those that know what they left.
 """
 
 from __future__ import annotations
@@ -54,6 +54,9 @@ _LAST: Final = frozenset(
 )
 """Steps that end a look."""
 
+_ORDERS: Final = frozenset({ActionKind.ORDER, ActionKind.RESEND})
+"""Steps that may end with an erase."""
+
 
 class ChecksOrphanGuests(Protocol):
     """Who asks Nova for ghosts: see :mod:`quarantine.service.sweep.orphan_guests`."""
@@ -74,6 +77,9 @@ class LookPlacement(custody.CustodyPlacement, Protocol):
 
     def by_slot(self, slot: Slot) -> Provider | None:
         """The slot's provider by name."""
+
+    def holders(self, uuid: str) -> tuple[int, frozenset[str]] | None:
+        """Generation and consumers."""
 
     def burns(self, uuid: str) -> bool:
         """Whether Nova reserves the slot at its next use."""
@@ -120,7 +126,7 @@ class Looks:
         nothing is lost, the next look goes on from there.
         """
         view: View | None = None
-        fresh = False
+        kept: int | None = None
         for _ in range(_STEPS):
             # Read anew for every step: a worker, a person or another look may write between two of
             # them.
@@ -128,9 +134,11 @@ class Looks:
             if record is None:
                 return None
             with named(case=record.order_id or ""):
-                if not fresh:
+                # Under a record that somebody else wrote the view is too old: the slot may have
+                # been given back, and claimed, in between.
+                if record.revision != kept:
                     view = self.view(record)
-                fresh = False
+                kept = None
                 context = self.context(record)
                 action = decide(record, view, self._clock(), self._limits, context)
                 try:
@@ -142,15 +150,27 @@ class Looks:
                         action = decide(record, view, self._clock(), self._limits, context)
                     with _told(record, action):
                         if action.act not in _LAST:
-                            view, fresh = self.hands.carry_out(record, view, action)
+                            view, kept = self.hands.carry_out(record, view, action)
                         if context.traits is not None:
                             self._brake.note(slot, action)
+                        if action.act in _ORDERS:
+                            self._require_unmoved(record, view)
                         if action.act in _LAST:
                             return self._noted(self._last(record, action), view, context)
                 except ConflictError as error:
                     LOG.info("%s: %s", slot, error)
         LOG.warning("%s: still changing after %d steps; the next look goes on", slot, _STEPS)
         return self._store.slot(slot)
+
+    def _require_unmoved(self, record: SlotRecord, view: View | None) -> None:
+        """No write to Placement goes with an order, which would be refused where a server was
+        quicker: so Placement is asked. Raises ``ConflictError`` where it moved since the view."""
+        found = self._placement.holders(record.provider)
+        if view is None or found != (
+            view.provider.generation,
+            frozenset(each.consumer for each in view.allocations),
+        ):
+            raise ConflictError(f"its provider is not as it was: {found}; look again")
 
     def _last(self, record: SlotRecord, action: Action) -> SlotRecord:
         """The step after which there is nothing more to do now; the record after it."""

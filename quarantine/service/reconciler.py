@@ -66,9 +66,6 @@ class SlotPlacement(LookPlacement, OffersPlacement, Protocol):
     def one_time_use(self, host: str | None = None) -> list[Provider]:
         """Every one-time-use slot with its generation."""
 
-    def holders(self, uuid: str) -> tuple[int, frozenset[str]] | None:
-        """Generation and consumers."""
-
 
 @dataclass(frozen=True)
 class LookResult:

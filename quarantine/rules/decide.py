@@ -26,6 +26,7 @@ from quarantine.rules.mark import Mark
 from quarantine.rules.observation import (
     Observation,
     amend,
+    fence,
     handed_over,
     hold,
     hold_as_asked,
@@ -165,9 +166,7 @@ def _released(look: Observation) -> Action:
         return hold_as_asked(look.record.next_hold)
     if look.ours is None:
         return Action(ActionKind.TAKE, "custody")
-    return move(
-        Event.CUSTODY_TAKEN, changes=SlotChanges(custody=look.ours, custody_stage=Custody.HELD)
-    )
+    return move(Event.CUSTODY_TAKEN, changes=SlotChanges(custody=look.ours))
 
 
 def _quarantined(look: Observation) -> Action:
@@ -184,7 +183,7 @@ def _quarantined(look: Observation) -> Action:
     if look.strange_custody:
         return amend(_STRANGE_CUSTODY, look.begun_again, alarm=AlarmCode.CUSTODY_STRANGE)
     if record.custody_stage is not Custody.HELD:
-        return amend("", SlotChanges(custody_stage=Custody.HELD))
+        return fence("custody was found")
     postponed = look.context.postponed
     if postponed >= look.limits.max_attempts:
         text = f"the order came back {postponed} times without an erase: {record.reason}"
@@ -285,14 +284,12 @@ def _to_the_pool(look: Observation) -> Action:
         return Action(ActionKind.WAIT, f"waiting for host {record.slot.host} to be registered")
     if record.ticket_incarnation != present:
         # The new life knows nothing of the case, and takes no ticket without its report.
-        return move(
-            Event.RECALLED,
-            f"its host is incarnation {present} now and was "
-            f"{record.ticket_incarnation or 'given no ticket'} at the certificate: erased again",
-            SlotChanges(custody=look.ours, custody_stage=Custody.HELD),
+        before = record.ticket_incarnation or "given no ticket"
+        return _recalled(
+            look, f"its host is incarnation {present} now and was {before} at the certificate"
         )
     if look.context.recall:
-        return move(Event.RECALLED, f"{look.context.recall}: erased again")
+        return _recalled(look, look.context.recall)
     if not look.context.greeted:
         return Action(ActionKind.WAIT, f"waiting for the hello of host {record.slot.host}")
     if look.context.unguarded:
@@ -302,6 +299,13 @@ def _to_the_pool(look: Observation) -> Action:
     if look.age(record.ticket_at) > look.patience:
         return Action(ActionKind.TICKET, "its host's receipt is wanted")
     return NOTHING
+
+
+def _recalled(look: Observation, why: str) -> Action:
+    """Erased again; first whoever has begun to give the slot back is kept from it."""
+    if look.record.custody_stage is Custody.RETURNING:
+        return fence(why)
+    return move(Event.RECALLED, f"{why}: erased again")
 
 
 def _give_back(look: Observation) -> Action:
@@ -372,11 +376,7 @@ def _parked(look: Observation) -> Action:
         alarm = only(AlarmCode.ON_OFFER, not look.first)
         return reserve(f"free while {look.record.state}; reserved", alarm=alarm)
     if look.ours is not None and look.record.custody_stage is not Custody.HELD:
-        return Action(
-            ActionKind.FENCE,
-            f"{look.record.state} in the midst of a step: whoever began it is kept from its end",
-            changes=SlotChanges(custody_stage=Custody.HELD),
-        )
+        return fence(f"{look.record.state} in the midst of a step")
     if look.others and look.record.consumer not in look.others:
         return amend(
             f"{look.others[0]} holds the drive while it is {look.record.state}",

@@ -61,7 +61,7 @@ class Observation:
     @property
     def begun_again(self) -> SlotChanges:
         """A new case under the custody that is there."""
-        return SlotChanges(new_case=True, custody=self.ours, custody_stage=Custody.HELD)
+        return SlotChanges(new_case=True, custody=self.ours, custody_stage=Custody.TAKING)
 
     @property
     def first(self) -> bool:
@@ -98,6 +98,12 @@ def reserve(reason: str, *, alarm: AlarmCode | None = None) -> Action:
 
 def amend(reason: str, changes: SlotChanges, *, alarm: AlarmCode | None = None) -> Action:
     return Action(ActionKind.AMEND, reason, changes=changes, alarm=alarm)
+
+
+def fence(reason: str) -> Action:
+    """Before what must not meet the end of a return that another look, which may be dead, began."""
+    text = f"{reason}: whoever began to give the slot back is kept from it"
+    return Action(ActionKind.FENCE, text, changes=SlotChanges(custody_stage=Custody.HELD))
 
 
 def move(

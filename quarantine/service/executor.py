@@ -129,9 +129,7 @@ class Executor:
             custody.reserve(self._placement, view)
             return None, None
         if action.act is ActionKind.FENCE:
-            # Placement first: the record says that it was done, and a crash does it again.
-            custody.reserve(self._placement, view)
-            self._store.amend(record, action.changes, note=action.reason)
+            self._fence(record, view, action.changes, action.reason)
             return None, None
         if action.act is ActionKind.TAKE:
             return self._take(record, view)
@@ -146,18 +144,16 @@ class Executor:
             # Before the request: whoever finds the allocation after a crash must know whose it is.
             taking = SlotChanges(custody=consumer, custody_stage=Custody.TAKING)
             record = self._store.amend(record, taking)
-        return custody.take(self._placement, view, consumer), record.revision
+        taken = custody.take(self._placement, view, consumer)
+        after = self._store.amend(record, SlotChanges(custody_stage=Custody.HELD))
+        return taken, after.revision
 
     def _give_back(self, record: SlotRecord, view: View, changes: SlotChanges) -> None:
         if record.custody is None:
             raise ConflictError(f"{record.slot}: expected a custody to give back, found none")
-        if record.custody_stage is not Custody.HELD:
-            # Begun before, by a look that died or by one that runs beside us: its mark stands.
-            if changes.offered_as != record.offered_as:
-                self._store.amend(record, changes)
-            custody.give_back(self._placement, view, record.custody)
-            return
-        # The mark tells a later look that an absent custody may be our own doing.
+        # The mark tells a later look that an absent custody may be our own doing. Written also where
+        # it was begun before: a fence that was put up since we read the record refuses this, and
+        # one that comes after it our request.
         begun = self._store.amend(record, replace(changes, custody_stage=Custody.RETURNING))
         try:
             custody.give_back(self._placement, view, record.custody)
@@ -166,13 +162,15 @@ class Executor:
             # is gone the mark stands: whoever has the drive by now got it clean, and it is erased
             # when he lets go. Where it is still there nothing was done, and the mark must not
             # excuse what somebody else does next.
-            if self._still_ours(view, record.custody):
-                self._store.amend(begun, SlotChanges(custody_stage=Custody.HELD))
+            now = self._placement.view(view.provider.uuid, view.resource_class)
+            if now is not None and custody.returnable(now, record.custody):
+                self._fence(begun, now, SlotChanges(custody_stage=Custody.HELD))
             raise
 
-    def _still_ours(self, view: View, consumer: str) -> bool:
-        now = self._placement.view(view.provider.uuid, view.resource_class)
-        return now is not None and now.custody(consumer) is not None
+    def _fence(self, record: SlotRecord, view: View, changes: SlotChanges, note: str = "") -> None:
+        """Placement first: the record says that it was done, and a crash does it again."""
+        custody.reserve(self._placement, view)
+        self._store.amend(record, changes, note=note)
 
 
 def _kept_for(after: SlotRecord, action: Action) -> int | None:

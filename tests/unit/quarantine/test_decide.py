@@ -19,7 +19,7 @@ from quarantine.cloud.facts import (
     slot_of,
 )
 from quarantine.record.database.rows import custody_stage
-from quarantine.record.words.facts import UNSET, SlotRecord
+from quarantine.record.words.facts import UNSET, SlotChanges, SlotRecord
 from quarantine.record.words.lifecycle import target
 from quarantine.record.words.states import Custody, Event, State
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
@@ -166,7 +166,7 @@ TABLE = (
     Row("claimed", (State.RELEASED,), USED, MOVE, Event.CLAIM_SEEN, alarm=True),
     # Under custody.
     Row("order it at once", (State.QUARANTINED,), HELD_BY_US, ActionKind.ORDER, entered=0),
-    Row("found custody", (State.QUARANTINED,), HELD_BY_US, ActionKind.AMEND, ready=False),
+    Row("found custody", (State.QUARANTINED,), HELD_BY_US, ActionKind.FENCE, ready=False),
     # Of a case that the record forgot: a restored backup must not finish the older one.
     Row(
         "other custody",
@@ -932,9 +932,15 @@ def test_nothing_is_given_to_a_host_that_lacks_a_defence(past: SlotContext) -> N
 
 
 def test_a_recalled_drive_stays_under_the_custody_that_is_there() -> None:
+    """And is under it again, for whoever has begun to give it back, before it is recalled."""
     record = replace(RECORD, state=State.CERTIFIED, custody_stage=Custody.RETURNING)
-    changes = decide(record, HELD_BY_US, NOW, LIMITS, SlotContext(incarnation="new")).changes
-    assert (changes.custody, changes.custody_stage) == (CUSTODY, Custody.HELD)
+    for past in (SlotContext(incarnation="new"), RECALLED):
+        first = decide(record, HELD_BY_US, NOW, LIMITS, past)
+        assert first.act is ActionKind.FENCE
+        assert first.changes == SlotChanges(custody_stage=Custody.HELD)
+        held = replace(record, custody_stage=Custody.HELD)
+        then = decide(held, HELD_BY_US, NOW, LIMITS, past)
+        assert (then.event, then.changes) == (Event.RECALLED, SlotChanges())
 
 
 def test_a_claim_names_its_server_and_a_return_forgets_the_last_one() -> None:

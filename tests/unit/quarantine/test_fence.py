@@ -17,12 +17,15 @@ from eraser.protocol.ticket import (
     TicketSeen,
     TicketState,
 )
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cloud.facts import View
+from quarantine.errors import ConflictError, UnavailableError
 from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotChanges, SlotRecord
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Custody, Event, State
 from quarantine.rules.action import ServiceLimits
+from quarantine.rules.mark import RESHAPED
 from quarantine.service.look import ChecksOrphanGuests
 from quarantine.service.reconciler import Reconciler
 from tests.unit.quarantine.smallcloud import (
@@ -198,6 +201,177 @@ def test_a_held_drive_is_not_put_on_offer_by_one_who_had_begun_to(
         process(store, cloud).look(SLOT)
     assert now(store).state is State.HELD
     assert not cloud.on_offer(SLOT)
+
+
+def void(store: Store, cloud: Cloud) -> None:
+    """The host calls its ticket void."""
+    hears(store, ticket=TicketState.VOID)
+
+
+def registered_anew(store: Store, cloud: Cloud) -> None:
+    """The host lost its state."""
+    key = PrivateKey.generate().public
+    store.register_host(SLOT.host, key, "incarnation-00002", replace=True)
+
+
+def held_and_released(store: Store, cloud: Cloud) -> None:
+    """By a person, and no look between the two goes through."""
+    store.transition(now(store), Event.HELD, reason="by a person")
+    cloud.broken[now(store).provider] = UnavailableError("504")
+    with pytest.raises(UnavailableError):
+        process(store, cloud, GATE).look(SLOT)
+    cloud.broken.clear()
+    store.transition(now(store), Event.RELEASED_BY_OPERATOR, reason="settled")
+
+
+def retired_and_enrolled(store: Store, cloud: Cloud) -> None:
+    """As that, and its record of the custody goes."""
+    record = store.transition(now(store), Event.HELD, reason="by a person")
+    store.transition(record, Event.RETIRED, reason="by a person")
+    store.enrol(
+        SLOT,
+        provider=record.provider,
+        resource_class=record.resource_class,
+        in_use=False,
+        profile="p",
+        policy="q",
+    )
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [void, registered_anew, held_and_released, retired_and_enrolled],
+    ids=lambda each: each.__name__,
+)
+def test_a_drive_that_is_ordered_anew_is_not_put_on_offer_by_one_who_had_begun_to(
+    store: Store, monkeypatch: pytest.MonkeyPatch, ended: Callable[[Store, Cloud], None]
+) -> None:
+    cloud = Cloud(store._clock)
+    certified(store, cloud, SLOT)
+    cloud.seat(SLOT).reserved = True
+    cloud.clock.forward(60)
+    hears(store)
+    reshape = cloud.reshape
+
+    def late(view: View, consumer: str, *, hold: bool) -> None:
+        """The return is under way while it is taken back, and the drive ordered."""
+        monkeypatch.setattr(cloud, "reshape", reshape)
+        cloud.clock.forward(60)
+        ended(store, cloud)
+        process(store, cloud, GATE).look(SLOT)
+        try:
+            reshape(view, consumer, hold=hold)
+        finally:
+            raise Killed
+
+    monkeypatch.setattr(cloud, "reshape", late)
+    with pytest.raises(Killed):
+        process(store, cloud, GATE).look(SLOT)
+    assert now(store).state is State.ERASING
+    assert not cloud.on_offer(SLOT)
+
+
+def test_a_recall_that_comes_too_late_holds_no_drive_of_a_server(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The return goes through, and Nova claims the drive, behind the look that would recall it."""
+    cloud = Cloud(store._clock)
+    record = certified(store, cloud, SLOT)
+    cloud.seat(SLOT).reserved = True
+    cloud.clock.forward(60)
+    store.amend(record, SlotChanges(custody_stage=Custody.RETURNING))
+    hears(store, ticket=TicketState.VOID)
+    view = cloud.view
+
+    def just_before(uuid: str, resource_class: str) -> View | None:
+        monkeypatch.setattr(cloud, "view", view)
+        seen = view(uuid, resource_class)
+        assert seen is not None
+        assert record.custody is not None
+        cloud.reshape(seen, record.custody, hold=False)
+        cloud.claim(SLOT, "server")
+        cloud.burn(SLOT)
+        return seen
+
+    monkeypatch.setattr(cloud, "view", just_before)
+    process(store, cloud, GATE).look(SLOT)
+    assert (now(store).state, now(store).consumer) == (State.IN_USE, "server")
+
+
+def test_who_goes_on_with_a_return_by_an_old_record_is_refused(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slot is held, and locked anew, between his look at the record and that at Placement."""
+    cloud = Cloud(store._clock)
+    record = certified(store, cloud, SLOT)
+    cloud.seat(SLOT).reserved = True
+    cloud.clock.forward(60)
+    hears(store)
+    store.amend(record, SlotChanges(custody_stage=Custody.RETURNING))
+    view, reshape = cloud.view, cloud.reshape
+    accepted: list[str] = []
+
+    def noted(view: View, consumer: str, *, hold: bool) -> None:
+        reshape(view, consumer, hold=hold)
+        accepted.append(consumer)
+
+    def after_a_hold(uuid: str, resource_class: str) -> View | None:
+        monkeypatch.setattr(cloud, "view", view)
+        store.transition(now(store), Event.HELD, reason="by a person")
+        process(store, cloud, GATE).look(SLOT)
+        return view(uuid, resource_class)
+
+    monkeypatch.setattr(cloud, "view", after_a_hold)
+    monkeypatch.setattr(cloud, "reshape", noted)
+    process(store, cloud, GATE).look(SLOT)
+    assert now(store).state is State.HELD
+    assert not accepted
+
+
+def test_a_return_that_was_refused_takes_every_other_one_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the record says that nothing is under way, nothing is: also of a look beside it."""
+    cloud = Cloud(store._clock)
+    certified(store, cloud, SLOT)
+    cloud.seat(SLOT).reserved = True
+    reshape = cloud.reshape
+    under_way: list[View] = []
+
+    def refused(view: View, consumer: str, *, hold: bool) -> None:
+        monkeypatch.setattr(cloud, "reshape", reshape)
+        cloud.seat(SLOT).moved()  # as nova-compute does
+        beside = cloud.view(view.provider.uuid, view.resource_class)
+        assert beside is not None
+        under_way.append(beside)
+        reshape(view, consumer, hold=hold)
+
+    def told(record: SlotRecord, changes: SlotChanges, **words: str) -> SlotRecord:
+        after = amend(record, changes, **words)
+        if changes.custody_stage is Custody.HELD:
+            raise Killed
+        return after
+
+    amend = store.amend
+    monkeypatch.setattr(store, "amend", told)
+    monkeypatch.setattr(cloud, "reshape", refused)
+    with pytest.raises(Killed):
+        process(store, cloud).look(SLOT)
+    assert now(store).custody_stage is Custody.HELD
+    custody = now(store).custody
+    assert custody is not None
+    with pytest.raises(ConflictError):
+        reshape(under_way[0], custody, hold=False)
+
+
+def test_an_erase_as_ever_is_locked_once(store: Store) -> None:
+    """Who took the custody knows that nobody had it before."""
+    cloud = Cloud(store._clock)
+    enrolled(store, cloud, SLOT)
+    before = cloud.seat(SLOT).provider.generation
+    process(store, cloud).look(SLOT)
+    assert now(store).state is State.ERASING
+    assert cloud.seat(SLOT).provider.generation == before + RESHAPED + 1
 
 
 def test_what_is_held_is_locked_anew_once(store: Store) -> None:

@@ -151,9 +151,9 @@ class Executor:
     def _give_back(self, record: SlotRecord, view: View, changes: SlotChanges) -> None:
         if record.custody is None:
             raise ConflictError(f"{record.slot}: expected a custody to give back, found none")
-        # The mark tells a later look that an absent custody may be our own doing. Written also where
-        # it was begun before: a fence that was put up since we read the record refuses this, and
-        # one that comes after it our request.
+        # The mark tells a later look that an absent custody may be our own doing. Written also
+        # where it was begun before: a fence that was put up since we read the record refuses this,
+        # and one that comes after it our request.
         begun = self._store.amend(record, replace(changes, custody_stage=Custody.RETURNING))
         try:
             custody.give_back(self._placement, view, record.custody)

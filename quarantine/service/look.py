@@ -19,7 +19,7 @@ from quarantine.errors import ConflictError
 from quarantine.logs import named
 from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotChanges, SlotRecord
-from quarantine.record.words.states import State
+from quarantine.record.words.states import Custody, State
 from quarantine.rules import absence
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.alarmbook import SlotInState, alarm
@@ -61,8 +61,9 @@ _ORDERS: Final = frozenset({ActionKind.ORDER, ActionKind.RESEND})
 class ChecksOrphanGuests(Protocol):
     """Who asks Nova for ghosts: see :mod:`quarantine.service.sweep.orphan_guests`."""
 
-    def of(self, record: SlotRecord) -> tuple[str, ...]:
-        """Why nothing may be sent to the drive now; it never raises for a Nova that is away."""
+    def of(self, record: SlotRecord, unchanged: float) -> tuple[str, ...]:
+        """Why nothing may be sent to the drive now; it never raises for a Nova that is away.
+        For ``unchanged`` seconds nobody got the drive."""
 
 
 class JudgesHandovers(Protocol):
@@ -127,12 +128,14 @@ class Looks:
         """
         view: View | None = None
         kept: int | None = None
+        began: SlotRecord | None = None
         for _ in range(_STEPS):
             # Read anew for every step: a worker, a person or another look may write between two of
             # them.
             record = self._store.slot(slot)
             if record is None:
                 return None
+            began = began or record
             with named(case=record.order_id or ""):
                 # Under a record that somebody else wrote the view is too old: the slot may have
                 # been given back, and claimed, in between.
@@ -143,7 +146,7 @@ class Looks:
                 action = decide(record, view, self._clock(), self._limits, context)
                 try:
                     if action.act is ActionKind.ASK:
-                        context = self._asked(context, record, view)
+                        context = self._asked(context, record, view, began)
                         action = decide(record, view, self._clock(), self._limits, context)
                     elif action.act is ActionKind.CHECK:
                         context = self._checked(context, record, view)
@@ -213,10 +216,12 @@ class Looks:
         found = Maintenances.of(self._store.maintenances(record.slot.host))
         return bool(found.of_slot(record.slot))
 
-    def _asked(self, context: SlotContext, record: SlotRecord, view: View | None) -> SlotContext:
-        """With Nova's answer to what the state of the slot makes us ask."""
+    def _asked(
+        self, context: SlotContext, record: SlotRecord, view: View | None, began: SlotRecord
+    ) -> SlotContext:
+        """With Nova's answer to what the state of the slot makes us ask; the look ``began`` so."""
         if record.state is not State.IN_USE:
-            return replace(context, ghosts=self._ghosts(record))
+            return replace(context, ghosts=self._ghosts(record, began))
         others = view.foreign(record.custody) if view is not None else ()
         if self._handovers is None or record.consumer is None or not others:
             return replace(context, handover=Handover.STRANGE)
@@ -249,8 +254,14 @@ class Looks:
             self._brake.refresh(self._store.every_slot()[0])
         return self._brake.waits(record.slot)
 
-    def _ghosts(self, record: SlotRecord) -> tuple[str, ...]:
-        return () if self._orphan_guests is None else self._orphan_guests.of(record)
+    def _ghosts(self, record: SlotRecord, began: SlotRecord) -> tuple[str, ...]:
+        if self._orphan_guests is None:
+            return ()
+        # What was on offer may have had a user until just now.
+        returning = began.custody_stage is Custody.RETURNING
+        now = self._clock()
+        since = now if returning or began.state is State.AVAILABLE else began.entered_at
+        return self._orphan_guests.of(record, (now - since).total_seconds())
 
     def _noted(self, record: SlotRecord, view: View | None, context: SlotContext) -> SlotRecord:
         """The look is over. Its generation is kept only where nothing is left to do in the slot: a

@@ -84,7 +84,7 @@ class HauntedBy:
     reasons: tuple[str, ...] = ()
     asked: int = 0
 
-    def of(self, record: SlotRecord) -> tuple[str, ...]:
+    def of(self, record: SlotRecord, unchanged: float) -> tuple[str, ...]:
         """The same for every slot."""
         self.asked += 1
         return self.reasons

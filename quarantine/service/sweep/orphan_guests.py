@@ -21,7 +21,8 @@ from quarantine.record.words.facts import SlotRecord
 LOG = logging.getLogger(__name__)
 
 KEEP_SECONDS: Final = 5.0
-"""Answers about a host are kept so long: 24 slots that are released at once cost one round."""
+"""Answers about a host are kept so long: 24 slots that are released at once cost one round. They
+count for drives that were let go of before we asked."""
 
 AWAY_SECONDS: Final = 20.0
 """A Nova that did not answer is not asked again for so long, about whatever host."""
@@ -99,6 +100,26 @@ def _lacks(facts: HostFacts, devices: int | None, consumers: Iterable[str]) -> s
     return "" if has >= devices else f"{has} of {devices} devices"
 
 
+@dataclass(frozen=True)
+class _Answer:
+    """What came of a round of questions."""
+
+    asked: float
+    """When it began."""
+    given: float
+    facts: HostFacts | str
+    """Or why nobody can say."""
+
+    def clears(self, record: SlotRecord) -> bool:
+        """Nothing in it speaks against an erase of the slot's drive."""
+        return not isinstance(self.facts, str) and not ghosts(self.facts, record.consumer)
+
+    def has_user(self, provider: str) -> bool:
+        """A server had the drive then."""
+        facts = self.facts
+        return not isinstance(facts, str) and any(provider in has for has in facts.held.values())
+
+
 class HostNova(Protocol):
     """What is asked of :class:`quarantine.cloud.compute.Compute`."""
 
@@ -137,20 +158,33 @@ class OrphanGuestCheck:
         self._nova = nova
         self._placement = placement
         self._now = monotonic
-        self._known: dict[str, tuple[float, HostFacts | str]] = {}
+        self._known: dict[str, _Answer] = {}
         self._away_until = -float("inf")
 
-    def of(self, record: SlotRecord) -> tuple[str, ...]:
-        """Why nothing may be sent to the slot's drive now. A Nova that is away is a reason."""
+    def of(self, record: SlotRecord, unchanged: float) -> tuple[str, ...]:
+        """Why nothing may be sent to the slot's drive now. A Nova that is away is a reason.
+
+        For so many seconds nobody got the drive: who had it had it before.
+        """
+        kept = self._known.get(record.slot.host)
+        if kept is not None and kept.clears(record):
+            # Its user was in order then, and may be a ghost by now: the allocation alone may be
+            # gone. Reasons to wait are good enough for as long as they are kept.
+            late = self._now() - kept.asked > unchanged
+            if late or kept.has_user(record.provider):
+                del self._known[record.slot.host]
         facts = self._facts(record.slot.host)
         return (facts,) if isinstance(facts, str) else ghosts(facts, record.consumer)
 
     def _facts(self, node: str) -> HostFacts | str:
-        asked, facts = self._known.get(node, (-float("inf"), ""))
-        if self._now() - asked < KEEP_SECONDS:
-            return facts
-        if self._now() < self._away_until:
+        kept = self._known.get(node)
+        asked = self._now()
+        # Kept from its end: a timeout may be longer than what is kept.
+        if kept is not None and asked - kept.given < KEEP_SECONDS:
+            return kept.facts
+        if asked < self._away_until:
             return _AWAY
+        facts: HostFacts | str
         try:
             facts = self._ask(node)
         except (QuarantineError, LookupError, TypeError, ValueError) as error:
@@ -163,8 +197,7 @@ class OrphanGuestCheck:
                 # Each try may cost a timeout, and all other slots wait for this one.
                 self._away_until = self._now() + AWAY_SECONDS
                 return _AWAY
-        # Kept from its end: a timeout may be longer than what is kept.
-        self._known[node] = (self._now(), facts)
+        self._known[node] = _Answer(asked, self._now(), facts)
         return facts
 
     def _ask(self, node: str) -> HostFacts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -34,6 +34,7 @@ from tests.unit.quarantine.smallcloud import (
     Cloud,
     NoTickets,
     NotingDispatcher,
+    available,
     certified,
     enrolled,
     open_store,
@@ -155,11 +156,32 @@ def test_a_look_that_was_delayed_behind_a_return_gives_no_order(
 class SlowNova:
     """While it is asked, ``meanwhile`` happens."""
 
-    meanwhile: Callable[[], None]
+    meanwhile: Callable[[], None] = lambda: None
+    told: list[float] = field(default_factory=list)
 
-    def of(self, record: SlotRecord) -> tuple[str, ...]:
+    def of(self, record: SlotRecord, unchanged: float) -> tuple[str, ...]:
+        self.told.append(unchanged)
         self.meanwhile()
         return ()
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_nova_is_asked_anew_where_the_drive_was_got_since(store: Store, read: bool) -> None:
+    """Of a slot that was on offer nobody knows since when somebody has had it."""
+    cloud, nova = Cloud(store._clock), SlowNova()
+    available(store, cloud, SLOT)
+    cloud.clock.forward(3600)
+    cloud.claim(SLOT, "server")
+    cloud.burn(SLOT)
+    if read:
+        process(store, cloud).look(SLOT)
+        cloud.clock.forward(100)
+    cloud.delete(SLOT)
+    process(store, cloud, orphan_guests=nova).look(SLOT)
+    cloud.clock.forward(ServiceLimits().resend_after + 1)
+    process(store, cloud, orphan_guests=nova).look(SLOT)
+    assert now(store).state is State.ERASING
+    assert nova.told == [100.0 if read else 0.0, ServiceLimits().resend_after + 1]
 
 
 def test_no_order_goes_out_for_a_drive_that_was_claimed_while_nova_was_asked(

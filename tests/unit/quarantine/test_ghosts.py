@@ -157,7 +157,10 @@ def haunted(
     return OrphanGuestCheck(door, tree or Tree(), clock or Clock())
 
 
-SLOT = replace(RECORD, slot=Slot(NODE, "0000:81:00.0"))
+SLOT = replace(RECORD, slot=Slot(NODE, "0000:81:00.0"), provider=DRIVE)
+BESIDE = replace(RECORD, slot=Slot(NODE, "0000:82:00.0"), provider=SECOND)
+LONG = 86400.0
+"""For so long a slot has been what it was."""
 
 
 def test_a_host_in_order_has_no_ghosts(nova: NovaApiStandIn, door: Compute) -> None:
@@ -172,7 +175,7 @@ def test_a_host_in_order_has_no_ghosts(nova: NovaApiStandIn, door: Compute) -> N
     nova.add_server("offloaded", NODE, **{"OS-EXT-SRV-ATTR:host": None})
     nova.add_migration("m", "s0", source_compute=HOST, dest_compute="cmp2", status="confirmed")
     tree = Tree({f"s{number}": BOTH | {"elsewhere": 1} for number in range(5)})
-    assert haunted(door, tree).of(SLOT) == ()
+    assert haunted(door, tree).of(SLOT, LONG) == ()
 
 
 def test_each_kind_of_ghost_is_found_through_the_door(nova: NovaApiStandIn, door: Compute) -> None:
@@ -188,7 +191,7 @@ def test_each_kind_of_ghost_is_found_through_the_door(nova: NovaApiStandIn, door
     nova.add_migration("m-in", "x", dest_compute=HOST, status="migrating")
     nova.add_migration("m-out", "y", source_compute=HOST, status="finished")
     held = {"lost-c": {"a provider of another host": 1}}
-    found = haunted(door, Tree(held)).of(SLOT)
+    found = haunted(door, Tree(held)).of(SLOT, LONG)
     for word in ("forced down", *lost, "restored", "m-in", "m-out"):
         assert sum(word in text for text in found) == 1, word
     assert len(found) == 7
@@ -200,7 +203,7 @@ def test_a_server_deleted_for_good_while_its_host_was_down_is_no_soft_deleted_on
     """Seen on Nova 34: a local delete leaves vm_state as it was; so does the row, till archived."""
     left = {"OS-EXT-STS:vm_state": "soft-delete", "status": "DELETED", "deleted": True}
     nova.add_server(str(LAST), NODE, **left)
-    assert haunted(door).of(SLOT) == ()
+    assert haunted(door).of(SLOT, LONG) == ()
 
 
 def test_an_evacuation_counts_where_it_came_from_while_the_server_lives(
@@ -210,12 +213,12 @@ def test_an_evacuation_counts_where_it_came_from_while_the_server_lives(
     row = nova.add_migration(
         "m", "s", migration_type="evacuation", status="done", source_compute=HOST
     )
-    assert "evacuation m" in haunted(door).of(SLOT)[0]
+    assert "evacuation m" in haunted(door).of(SLOT, LONG)[0]
     row |= {"source_compute": "cmp2", "dest_compute": HOST}
-    assert haunted(door).of(SLOT) == ()
+    assert haunted(door).of(SLOT, LONG) == ()
     row |= {"source_compute": HOST, "dest_compute": "cmp2"}
     nova.servers[0]["deleted"] = True
-    assert haunted(door).of(SLOT) == ()
+    assert haunted(door).of(SLOT, LONG) == ()
 
 
 @pytest.mark.parametrize("kind", ["migration", "live-migration", "resize"])
@@ -225,9 +228,9 @@ def test_what_is_left_of_a_deleted_servers_migration_forbids_nothing(
     """Nova leaves such rows for ever where a nova-compute died, and nobody can end them."""
     nova.add_server("s", "cmp2")
     nova.add_migration("m", "s", migration_type=kind, status="pre-migrating", dest_compute=HOST)
-    assert kind in haunted(door).of(SLOT)[0]
+    assert kind in haunted(door).of(SLOT, LONG)[0]
     nova.servers[0]["deleted"] = True
-    assert haunted(door).of(SLOT) == ()
+    assert haunted(door).of(SLOT, LONG) == ()
 
 
 def test_a_live_migration_of_a_server_without_devices_forbids_nothing(
@@ -238,12 +241,12 @@ def test_a_live_migration_of_a_server_without_devices_forbids_nothing(
     row = nova.add_migration(
         "m", "s", migration_type="live-migration", status="preparing", dest_compute=HOST
     )
-    assert haunted(door).of(SLOT) == ()
+    assert haunted(door).of(SLOT, LONG) == ()
     row["migration_type"] = "resize"
-    assert "resize m" in haunted(door).of(SLOT)[0]
+    assert "resize m" in haunted(door).of(SLOT, LONG)[0]
     row["migration_type"] = "live-migration"
     nova.servers[0]["flavor"] = {"vcpus": 1}  # extra specs are not shown to us
-    assert "live-migration m" in haunted(door).of(SLOT)[0]
+    assert "live-migration m" in haunted(door).of(SLOT, LONG)[0]
 
 
 @pytest.mark.parametrize(
@@ -254,21 +257,21 @@ def test_an_answer_that_is_not_understood_is_a_reason_to_wait(
 ) -> None:
     """Not a mistake of ours that only the log would know of."""
     monkeypatch.setattr(Compute, "_call", lambda *_: answer)
-    assert "refuses" in haunted(door).of(SLOT)[0]
+    assert "refuses" in haunted(door).of(SLOT, LONG)[0]
 
 
 def test_a_host_that_nova_does_not_know_is_haunted(nova: NovaApiStandIn, door: Compute) -> None:
     nova.services.clear()
-    assert "no compute service" in haunted(door).of(SLOT)[0]
+    assert "no compute service" in haunted(door).of(SLOT, LONG)[0]
     nova.hypervisors.clear()
-    assert "no compute service" in haunted(door).of(SLOT)[0]
+    assert "no compute service" in haunted(door).of(SLOT, LONG)[0]
 
 
 def test_a_cell_that_is_down_is_no_good_word(nova: NovaApiStandIn, door: Compute) -> None:
     # 2.69: what is in a cell that is down has hardly a member.
     nova.services[0].clear()
     nova.services[0].update({"binary": "nova-compute", "host": HOST, "status": "UNKNOWN"})
-    assert "is down" in haunted(door).of(SLOT)[0]
+    assert "is down" in haunted(door).of(SLOT, LONG)[0]
 
 
 @pytest.mark.parametrize("asked", [1, 2])
@@ -288,7 +291,7 @@ def test_a_cell_that_goes_down_between_two_questions_is_no_good_word(
         return [UP]
 
     monkeypatch.setattr(door, "compute_services", services)
-    assert "is down" in haunted(door).of(SLOT)[0]
+    assert "is down" in haunted(door).of(SLOT, LONG)[0]
 
 
 def test_a_server_of_two_drives_that_holds_one_is_a_ghost_for_the_other(
@@ -296,8 +299,8 @@ def test_a_server_of_two_drives_that_holds_one_is_a_ghost_for_the_other(
 ) -> None:
     flavor = {"vcpus": 1, "extra_specs": {"pci_passthrough:alias": "nvme:1, other:1"}}
     nova.add_server("s", NODE, flavor=flavor)
-    assert "1 of 2 devices" in haunted(door, Tree({"s": BOTH})).of(SLOT)[0]
-    assert haunted(door, Tree({"s": TWO})).of(SLOT) == ()
+    assert "1 of 2 devices" in haunted(door, Tree({"s": BOTH})).of(SLOT, LONG)[0]
+    assert haunted(door, Tree({"s": TWO})).of(SLOT, LONG) == ()
 
 
 @pytest.mark.parametrize("kind", ["migration", "live-migration", "evacuation"])
@@ -307,23 +310,51 @@ def test_a_move_that_has_lost_one_of_two_drives_is_a_ghost(
     nova.add_server("s", "cmp2", flavor={"extra_specs": {"pci_passthrough:alias": "nvme:2"}})
     status = "done" if kind == "evacuation" else "running"
     row = nova.add_migration("m", "s", migration_type=kind, status=status, source_compute=HOST)
-    assert "1 of 2 devices" in haunted(door, Tree({"m": BOTH})).of(SLOT)[0]
-    assert haunted(door, Tree({"m": TWO})).of(SLOT) == ()
+    assert "1 of 2 devices" in haunted(door, Tree({"m": BOTH})).of(SLOT, LONG)[0]
+    assert haunted(door, Tree({"m": TWO})).of(SLOT, LONG) == ()
     # From another flavor, which Nova does not show.
     row |= {"migration_type": "resize", "status": "running"}
-    assert haunted(door, Tree({"m": BOTH})).of(SLOT) == ()
+    assert haunted(door, Tree({"m": BOTH})).of(SLOT, LONG) == ()
 
 
 def test_many_slots_of_a_host_cost_one_round(nova: NovaApiStandIn, door: Compute) -> None:
     clock = Clock()
     orphan_guests = haunted(door, clock=clock)
     for _ in range(24):
-        assert orphan_guests.of(SLOT) == ()
+        assert orphan_guests.of(SLOT, LONG) == ()
     once = len(nova.requests)
     assert once <= 7
     clock.now += KEEP_SECONDS
-    orphan_guests.of(SLOT)
+    orphan_guests.of(SLOT, LONG)
     assert len(nova.requests) == 2 * once
+
+
+def test_what_was_asked_before_a_release_says_nothing_of_the_drive(
+    nova: NovaApiStandIn, door: Compute
+) -> None:
+    """A slot beside it made us ask. Then an allocation is deleted by hand; its server runs on."""
+    nova.add_server("s", NODE)
+    tree, clock = Tree({"s": BOTH}), Clock()
+    check = haunted(door, tree, clock)
+    assert check.of(BESIDE, LONG) == ()
+    tree.holds.clear()
+    clock.now += 1
+    assert "server s is on" in check.of(SLOT, LONG)[0]
+    asked = len(nova.requests)
+    assert "server s is on" in check.of(BESIDE, LONG)[0]
+    assert len(nova.requests) == asked, "and for the one beside it that is the newest word too"
+
+
+def test_what_was_asked_before_a_server_came_says_nothing_of_its_drive(
+    nova: NovaApiStandIn, door: Compute
+) -> None:
+    clock = Clock()
+    check = haunted(door, Tree(), clock)
+    assert check.of(BESIDE, LONG) == ()
+    nova.add_server("s", NODE)
+    clock.now += 2
+    assert check.of(SLOT, 3.0) == ()
+    assert "server s is on" in check.of(SLOT, 1.0)[0]
 
 
 @pytest.mark.parametrize(("status", "word"), [(503, "does not answer"), (403, "refuses")])
@@ -333,15 +364,15 @@ def test_a_nova_that_does_not_answer_is_a_reason_to_wait(
     clock = Clock()
     orphan_guests = haunted(door, clock=clock)
     nova.status = status
-    (reason,) = orphan_guests.of(SLOT)
+    (reason,) = orphan_guests.of(SLOT, LONG)
     assert word in reason
     asked = len(nova.requests)
     clock.now += 1
-    assert orphan_guests.of(SLOT) == (reason,)
+    assert orphan_guests.of(SLOT, LONG) == (reason,)
     assert len(nova.requests) == asked
     nova.status = 200
     clock.now += AWAY_SECONDS
-    assert orphan_guests.of(SLOT) == ()
+    assert orphan_guests.of(SLOT, LONG) == ()
 
 
 def test_deleted_servers_are_told_once_by_novas_clock(nova: NovaApiStandIn, door: Compute) -> None:

@@ -98,6 +98,11 @@ class Store:
             and consumer in (None, record.consumer)
         ]
 
+    def places(
+        self, *, identity: ControllerIdentity | None = None, consumer: str | None = None
+    ) -> frozenset[Slot]:
+        return frozenset(each.slot for each in self.slots(identity=identity, consumer=consumer))
+
     def drive(self, digest: str) -> DriveRecord | None:
         for number, known in enumerate(self.known):
             if known is not None and identity(number).digest == digest:

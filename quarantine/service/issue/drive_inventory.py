@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from eraser.protocol.identity import ControllerIdentity, Slot, pci_address
 from eraser.protocol.report import Hello, SeenDrive
 from quarantine.doors import Clock
-from quarantine.errors import ConflictError
+from quarantine.errors import ConflictError, UnreadableError
 from quarantine.record.store import Store
 from quarantine.record.words import lifecycle
 from quarantine.record.words.facts import SlotChanges, SlotRecord
@@ -66,7 +66,7 @@ def take(store: Store, hello: Hello, clock: Clock) -> InventoryChange:
             why = wrong.get(record.slot.address, "")
             if found is not None and _compare(store, record, found, found in twice, why):
                 changed.append(record.slot)
-        except ConflictError as error:
+        except (ConflictError, UnreadableError) as error:
             whole = False
             LOG.info("hello of %s: %s", hello.host, error)
     held, alone = _elsewhere(store, hello, seen)
@@ -163,11 +163,11 @@ def _learn(store: Store, record: SlotRecord, identity: ControllerIdentity, wrong
     if drive is not None and drive.retired:
         text = f"{_name(identity)} was retired: {drive.reason}"
         return _hold(store, record, because(HoldCode.RETIRED_DRIVE, text))
-    others = [other for other in store.slots(identity=identity) if other.slot != record.slot]
-    others = [other for other in others if other.state is not State.RETIRED]
-    if others:
+    others = _expecting(store, identity, record.slot)
+    there = [_placed(*each) for each in others.items() if not _is_retired(each[1])]
+    if there:
         # _elsewhere holds the other slot, with this one's name.
-        text = f"{_name(identity)} is known in slot {others[0].slot}"
+        text = f"{_name(identity)} is known in slot {there[0]}"
         return _hold(store, record, because(HoldCode.TWO_PLACES, text))
     store.amend(
         record,
@@ -188,28 +188,33 @@ def _elsewhere(
     too_many = False
     for address, identity in seen.items():
         here = Slot(hello.host, address)
-        for other in store.slots(identity=identity):
-            if other.slot == here:
-                continue
+        try:
+            others = _expecting(store, identity, here)
+        except UnreadableError as error:
+            whole = False
+            LOG.info("hello of %s: %s", hello.host, error)
+            continue
+        for slot, other in others.items():
             # A host may harm its own drives as much as it likes (promise 7): only what it says of
             # others' has a bound.
-            if other.slot.host != hello.host:
+            if other is not None and slot.host != hello.host:
                 accused = _accused(store, hello.host) if accused is None else accused
-                if len(accused | {other.slot}) > ACCUSATIONS:
+                if len(accused | {slot}) > ACCUSATIONS:
                     too_many = True
                     continue
             why = f"{_name(identity)} is expected here, and{_SEEN_IN}{here}"
             try:
-                if _hold(store, other, because(HoldCode.TWO_PLACES, why)):
-                    held.append(other.slot)
+                if other is not None and _hold(store, other, because(HoldCode.TWO_PLACES, why)):
+                    held.append(slot)
                     if accused is not None:
-                        accused.add(other.slot)
+                        accused.add(slot)
                 mine = store.slot(here)
-                if other.state is not State.RETIRED and mine is not None:
-                    why = f"{_name(identity)} was seen here, and is expected in {other.slot}"
+                if not _is_retired(other) and mine is not None:
+                    there = _placed(slot, other)
+                    why = f"{_name(identity)} was seen here, and is expected in {there}"
                     if _hold(store, mine, because(HoldCode.TWO_PLACES, why)):
                         held.append(here)
-            except ConflictError as error:
+            except (ConflictError, UnreadableError) as error:
                 whole = False
                 LOG.info("hello of %s: %s", hello.host, error)
     if too_many:
@@ -221,6 +226,31 @@ def _elsewhere(
             "it",
         )
     return held, whole
+
+
+def _expecting(
+    store: Store, identity: ControllerIdentity, here: Slot
+) -> dict[Slot, SlotRecord | None]:
+    """The other slots that expect the drive; None of one whose row cannot be read, so that nobody
+    knows who has it there. Raises :class:`UnreadableError` where not even its place can."""
+    found: dict[Slot, SlotRecord | None] = {}
+    for slot in sorted(store.places(identity=identity) - {here}):
+        try:
+            record = store.slot(slot)
+        except UnreadableError:
+            found[slot] = None
+            continue
+        if record is not None and record.identity == identity:
+            found[slot] = record
+    return found
+
+
+def _is_retired(record: SlotRecord | None) -> bool:
+    return record is not None and record.state is State.RETIRED
+
+
+def _placed(slot: Slot, record: SlotRecord | None) -> str:
+    return f"{slot}, whose row cannot be read" if record is None else str(slot)
 
 
 def seen_in(reason: str) -> Slot | None:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.inbound import MessageKind, key
-from eraser.protocol.report import REPORT_TYPE
+from eraser.protocol.report import REPORT_TYPE, Hello, SeenDrive
 from quarantine.evidence import certificate
 from quarantine.record.database import damaged, engine
 from quarantine.record.store import Store
@@ -24,8 +24,19 @@ from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event, State
 from quarantine.service.inbound import messages
 from quarantine.service.inbound.intake import URGENT, Lane
+from quarantine.service.issue import drive_inventory
 from tests.unit.quarantine import test_lastuse as lastuse
-from tests.unit.quarantine.smallcloud import Clock, Cloud, available, enrolled, open_store, slot_at
+from tests.unit.quarantine.smallcloud import (
+    LIFE,
+    RC,
+    Clock,
+    Cloud,
+    available,
+    drive_in,
+    enrolled,
+    open_store,
+    slot_at,
+)
 from tests.unit.quarantine.test_inbox import Plane, plane
 from tests.unit.quarantine.test_intake import FakeLists
 from tests.unit.quarantine.test_lastuse import ANN, AWAY, BOB, OWNER
@@ -134,6 +145,53 @@ def test_who_had_the_drive_in_a_slot_that_cannot_be_read_counts(
     plane.store.transition(record, Event.RELEASE_SEEN)
     damage(plane.store, "slots", column, value, "host = 'cmp2'")
     assert lastuse.erased(plane, SLOT, OWNER).last_user == "none on record"
+
+
+UNREAD = [("step", "'weigh'"), ("identity", NO_TEXT), ("host", BYTES)]
+"""Of a newer release, or damaged; of the last one not even the slot's name can be read."""
+
+
+def names_it_here(store: Store) -> Hello:
+    """Its host, after a boot with other addresses, names the drive of the damaged slot here."""
+    seen = SeenDrive(address=THIRD.address, driver="nvme", identity=drive_in(DAMAGED))
+    hello = Hello(
+        host=THIRD.host, incarnation=LIFE, sequence=1, version="1", drives=(seen,), cases=()
+    )
+    store.host_seen(THIRD.host, 1, hello)
+    return hello
+
+
+@pytest.mark.parametrize(("column", "value"), UNREAD)
+def test_a_drive_that_a_slot_expects_which_cannot_be_read_is_learned_nowhere_else(
+    store: Store, cloud: Cloud, column: str, value: str
+) -> None:
+    """A server has it there, shut off."""
+    enrolled(store, cloud, DAMAGED, server="server")
+    uuid = cloud.add(THIRD)
+    cloud.burn(THIRD)
+    store.enrol(THIRD, provider=uuid, resource_class=RC, in_use=False, profile="p", policy="q")
+    damage(store, "slots", column, value, f"address = '{DAMAGED.address}'")
+    drive_inventory.take(store, names_it_here(store), cloud.clock)
+    record = store.slot(THIRD)
+    assert record is not None
+    assert record.identity is None
+    if column != "host":
+        assert record.hold_code == HoldCode.TWO_PLACES
+
+
+@pytest.mark.parametrize(("column", "value"), UNREAD[:2])
+def test_a_drive_that_a_slot_expects_which_cannot_be_read_is_held_elsewhere(
+    store: Store, cloud: Cloud, column: str, value: str
+) -> None:
+    enrolled(store, cloud, DAMAGED, server="server")
+    moved = SlotChanges(identity=drive_in(DAMAGED))
+    store.amend(enrolled(store, cloud, THIRD), moved)
+    damage(store, "slots", column, value, f"address = '{DAMAGED.address}'")
+    change = drive_inventory.take(store, names_it_here(store), cloud.clock)
+    record = store.slot(THIRD)
+    assert record is not None
+    assert record.hold_code == HoldCode.TWO_PLACES
+    assert change.changed == (THIRD,)
 
 
 def next_report(plane: Plane, slot: Slot = NEXT, drive: ControllerIdentity = OTHER_DRIVE) -> str:

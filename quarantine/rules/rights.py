@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from eraser.protocol.identity import Slot
-from quarantine.record.words.facts import OfferClaim
+from quarantine.record.words.facts import HistoryRow, OfferClaim, SlotRecord
+from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Custody, State
 
 Offer = tuple[str, Slot]
@@ -26,3 +27,16 @@ def _justified(claim: OfferClaim, *, tickets: bool) -> bool:
     giving_back = claim.state is State.CERTIFIED and claim.custody_stage is Custody.RETURNING
     given = claim.state is State.AVAILABLE or giving_back
     return given and claim.clean and (claim.registered or not tickets)
+
+
+def is_as_a_person_found_it(record: SlotRecord, last: HistoryRow | None) -> bool:
+    """On offer since it was so rightly: a person keeps the drive from its next server, and nobody
+    has reserved it, nor looked at it, since. ``last`` is the newest line of its history."""
+    read = record.read_at
+    return (
+        last is not None
+        and last.became is record.state
+        and last.source is State.AVAILABLE
+        and (record.state is State.RETIRED or record.hold_code == HoldCode.BY_PERSON)
+        and (read is None or read <= record.entered_at)
+    )

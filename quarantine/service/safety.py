@@ -28,9 +28,10 @@ from quarantine.errors import (
 from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotChanges, SlotRecord
 from quarantine.record.words.reasons import AlarmCode
+from quarantine.record.words.states import WAITING_FOR_PEOPLE
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.alarmbook import SlotInState, alarm
-from quarantine.rules.rights import entitled
+from quarantine.rules.rights import entitled, is_as_a_person_found_it
 from quarantine.service.sweep.newclasses import ListsClasses, NewClasses
 from quarantine.service.turns import TimeBox, Turns
 from quarantine.service.watch.lateness import Lateness
@@ -302,13 +303,25 @@ class Safety:
     def _told(self, record: SlotRecord) -> bool:
         """Whether it went into the record."""
         reason = f"on offer while {record.state}, without a right to it; reserved"
-        alarm(SlotInState(record.slot, record.state), AlarmCode.ON_OFFER, reason)
+        if not self._is_expected(record):
+            alarm(SlotInState(record.slot, record.state), AlarmCode.ON_OFFER, reason)
         try:
             self._store.amend(record, SlotChanges(), note=reason)
         except QuarantineError as error:
             LOG.info("%s: no line of history: %s", record.slot, error)
             return False
         return True
+
+    def _is_expected(self, record: SlotRecord) -> bool:
+        """A person decided it so, and the look that follows would have reserved it as silently."""
+        if record.state not in WAITING_FOR_PEOPLE:
+            return False
+        try:
+            last = self._store.newest_history(record.slot, 1)
+        except QuarantineError as error:
+            LOG.info("%s: whether that was asked for cannot be read: %s", record.slot, error)
+            return False
+        return is_as_a_person_found_it(record, last[0] if last else None)
 
 
 def _tell(what: Slot | str, error: Exception) -> None:

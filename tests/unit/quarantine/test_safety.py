@@ -24,9 +24,11 @@ from quarantine.doors import MACHINE
 from quarantine.errors import BadInputError, QuarantineError, UnavailableError
 from quarantine.record.database import models
 from quarantine.record.store import Store
-from quarantine.record.words.facts import SlotChanges, SlotRecord
+from quarantine.record.words.facts import Initiator, SlotChanges, SlotRecord
+from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Custody, Event, State
 from quarantine.rules.action import ServiceLimits
+from quarantine.rules.holds import because
 from quarantine.service.container import Assembly
 from quarantine.service.safety import PASS, Safety
 from quarantine.service.watch.lateness import Lateness
@@ -492,6 +494,59 @@ def test_a_record_that_is_locked_by_somebody_else_keeps_no_drive_on_offer(
     assert safety(store, cloud).check().reserved == set(slots)
     assert left == [0], "all are reserved first, and one answer is enough"
     assert caplog.text.count("ALARM") == len(slots)
+
+
+def by_a_person(store: Store, record: SlotRecord) -> None:
+    store.hold(record, because(HoldCode.BY_PERSON, "look at the bay"), by=Initiator("ada"))
+
+
+def for_good(store: Store, record: SlotRecord) -> None:
+    store.transition(record, Event.RETIRED, reason="smoke", by=Initiator("ada"))
+
+
+def by_our_own_word(store: Store, record: SlotRecord) -> None:
+    store.hold(record, because(HoldCode.TWO_PLACES, "seen elsewhere"))
+
+
+@pytest.mark.parametrize(
+    ("decide", "alarms"),
+    [(by_a_person, 0), (for_good, 0), (by_our_own_word, 1)],
+    ids=lambda each: getattr(each, "__name__", str(each)),
+)
+def test_a_drive_that_a_person_keeps_from_its_next_server_calls_nobody(
+    store: Store,
+    cloud: Cloud,
+    caplog: pytest.LogCaptureFixture,
+    decide: Callable[[Store, SlotRecord], None],
+    alarms: int,
+) -> None:
+    """It was rightly on offer, and is so until somebody reserves it: here the pass is quicker than
+    the look that follows the decision. Whoever offers it then does so without a right."""
+    decide(store, available(store, cloud, SLOT))
+    passes = safety(store, cloud)
+    assert passes.check().reserved == {SLOT}
+    assert caplog.text.count("ALARM on-offer") == alarms
+    assert "on offer while" in store.history(SLOT)[-1].reason
+    lower(cloud, SLOT)
+    assert passes.check().reserved == {SLOT}
+    assert caplog.text.count("ALARM on-offer") == alarms + 1
+
+
+@pytest.mark.parametrize("looked", [False, True])
+def test_what_was_seen_locked_since_a_person_held_it_or_was_in_use_then_is_an_alarm(
+    store: Store, cloud: Cloud, caplog: pytest.LogCaptureFixture, looked: bool
+) -> None:
+    record = available(store, cloud, SLOT) if looked else enrolled(store, cloud, SLOT)
+    by_a_person(store, record)
+    if looked:
+        cloud.burn(SLOT)
+        cloud.clock.forward(1)
+        after = store.slot(SLOT)
+        assert after is not None
+        store.amend(after, SlotChanges(read_at=cloud.clock()))
+    lower(cloud, SLOT)
+    assert safety(store, cloud).check().reserved == {SLOT}
+    assert caplog.text.count("ALARM on-offer") == 1
 
 
 def test_a_ratio_that_somebody_raised_puts_a_held_drive_on_offer(

@@ -69,6 +69,8 @@ def next_move(line: CampaignSlot, record: SlotRecord | None, terms: CampaignTerm
     # Before the drive is compared: a hold of the campaign's own is ended, whichever drive is there.
     if line.step is CampaignStep.ERASING:
         return _erasing(line, record, terms, another)
+    if record.state is State.HELD and record.reason == terms.reason:
+        return _release(record)
     if another:
         return _without(_ANOTHER, record, terms)
     if line.step is CampaignStep.ASKED and record.state is State.IN_USE:
@@ -81,8 +83,6 @@ def next_move(line: CampaignSlot, record: SlotRecord | None, terms: CampaignTerm
 
 
 def _taken(line: CampaignSlot, record: SlotRecord, terms: CampaignTerms) -> bool:
-    if record.state is State.HELD:
-        return record.reason == terms.reason
     asked = line.step is CampaignStep.ASKED and record.state is not State.AVAILABLE
     return asked or (_wished(record, terms) and record.state is not State.IN_USE)
 
@@ -113,9 +113,7 @@ def _waiting(line: CampaignSlot, record: SlotRecord, terms: CampaignTerms) -> Ca
         case State.AVAILABLE:
             return CampaignMove(CampaignAct.HOLD, CampaignStep.WAITING)
         case State.HELD if _ours(record, terms):
-            return CampaignMove(
-                CampaignAct.RELEASE, CampaignStep.ERASING, "released", record.generation + 1
-            )
+            return _release(record)
         case State.HELD:
             return _skipped(f"held ({holds.shown(record)}): {record.reason}")
         case State.RELEASED if record.next_hold is None:
@@ -153,6 +151,12 @@ def _erasing(
         words = f"held ({holds.shown(record)}): {record.reason}"
         return CampaignMove(CampaignAct.END, CampaignStep.FAILED, words, line.generation)
     return _wait(line)
+
+
+def _release(record: SlotRecord) -> CampaignMove:
+    return CampaignMove(
+        CampaignAct.RELEASE, CampaignStep.ERASING, "released", record.generation + 1
+    )
 
 
 def _on_its_way(generation: int) -> CampaignMove:

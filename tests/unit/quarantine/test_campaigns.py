@@ -38,6 +38,7 @@ from quarantine.rules.campaign import CampaignAct, CampaignTerms, next_move, spa
 from quarantine.service.campaigns import CampaignWork
 from tests.unit.quarantine import test_decide as a
 from tests.unit.quarantine.smallcloud import (
+    RC,
     Clock,
     Cloud,
     available,
@@ -122,6 +123,16 @@ def test_who_is_named_by_its_code_is_released() -> None:
     )
 
 
+@pytest.mark.parametrize("step", [CampaignStep.WAITING, CampaignStep.ASKED])
+@pytest.mark.parametrize("state", CampaignState)
+def test_its_own_hold_is_ended_whichever_drive_is_there(
+    step: CampaignStep, state: CampaignState
+) -> None:
+    held = replace(a.RECORD, state=State.HELD, **BY_US)
+    another = replace(line(step), drive="another")
+    assert next_move(another, held, CampaignTerms(WHY, state=state)).act is CampaignAct.RELEASE
+
+
 @pytest.mark.parametrize(
     ("free", "taken", "keep", "expected"),
     [
@@ -200,6 +211,23 @@ def filled(site: Site) -> None:
     for slot in FREE:
         available(site.store, site.cloud, slot)
     enrolled(site.store, site.cloud, USED, server="server")
+
+
+def unknown(site: Site, slot: Slot, *, server: str | None = None) -> None:
+    """Enrolled, and its host has not named the drive yet."""
+    provider = site.cloud.add(slot)
+    if server is not None:
+        site.cloud.claim(slot, server)
+    site.cloud.burn(slot)
+    site.store.enrol(
+        slot,
+        provider=provider,
+        resource_class=RC,
+        in_use=server is not None,
+        profile="p",
+        policy="q",
+        consumer=server,
+    )
 
 
 def test_a_whole_campaign(site: Site, plane: Plane) -> None:
@@ -492,6 +520,34 @@ def test_who_is_let_go_of_while_it_is_paused_is_not_left_held(site: Site, plane:
     campaigns.put(plane, "fw1", CampaignState.PAUSED, **WORDS)
     site.cloud.delete(USED)
     site.go_on(600)
+    assert state(site, USED) is State.ERASING
+
+
+def test_a_drive_that_is_named_before_the_hold_that_was_asked_for_is_not_left_held(
+    site: Site, plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not known when the campaign began; the loop died between release and hold."""
+    unknown(site, USED, server="server")
+    begin(plane)
+    work(site).advance("fw1")
+    site.cloud.delete(USED)
+    transition = type(site.store).transition
+
+    def dying(*words: Any, **named: Any) -> None:
+        transition(site.store, *words, **named)
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(site.store, "transition", dying)
+        with pytest.raises(Died):
+            site.go_on(600)
+    record = site.store.slot(USED)
+    assert record is not None
+    assert record.state is State.RELEASED
+    site.store.amend(record, SlotChanges(identity=drive_in(USED)))
+    site.clock.forward(61)
+    site.restart()
+    site.go_on(120)
     assert state(site, USED) is State.ERASING
 
 

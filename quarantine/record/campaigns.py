@@ -18,11 +18,11 @@ from quarantine.errors import (
 )
 from quarantine.record.database import models, rows
 from quarantine.record.database.base import Repository
-from quarantine.record.database.damaged import UNREADABLE, of_the_row
+from quarantine.record.database.damaged import UNREADABLE, of_the_row, readable, told
 from quarantine.record.database.lines import lines_of, named
 from quarantine.record.database.rows import Row
 from quarantine.record.words.campaign_facts import (
-    OPEN,
+    ENDED,
     Campaign,
     CampaignActLine,
     CampaignSlot,
@@ -40,6 +40,9 @@ _TABLE, _SLOTS, _ACTS = models.campaigns, models.campaign_slots, models.campaign
 _LINE = tuple(_SLOTS.c[field.name] for field in fields(CampaignSlotLine)[:-1])
 _KEY = (_SLOTS.c.campaign, _SLOTS.c.host, _SLOTS.c.address)
 _CHUNK = 500
+
+_OPEN = _SLOTS.c.step.not_in([step.value for step in ENDED])
+"""Without a result; a step that another release wrote is none."""
 
 _BACK = (State.AVAILABLE.value, State.IN_USE.value)
 """States of a drive that the pool has again."""
@@ -132,18 +135,23 @@ class CampaignRepository(Repository):
 
     def open_campaigns(self) -> list[str]:
         """Ids of those that somebody has to work on: they run, or have slots without a result."""
-        waits = sa.exists().where(
-            _SLOTS.c.campaign == _TABLE.c.id, _SLOTS.c.step.in_([step.value for step in OPEN])
-        )
+        waits = sa.exists().where(_SLOTS.c.campaign == _TABLE.c.id, _OPEN)
+        # Whatever state and step another release wrote: what it took may be held.
         query = sa.select(_TABLE.c.id).where(
             sa.or_(
                 _TABLE.c.state == CampaignState.RUNNING.value,
-                _TABLE.c.state.in_([CampaignState.PAUSED.value, CampaignState.STOPPED.value])
-                & waits,
+                (_TABLE.c.state != CampaignState.DONE.value) & waits,
             )
         )
         with self._reading() as db:
-            return list(db.execute(query.order_by(_TABLE.c.id)).scalars())
+            found = readable(db, query.order_by(_TABLE.c.id), (_TABLE.c.id,), _TABLE.c.id)
+        return [row[0] for row in found]
+
+    def is_campaign_open(self, name: str) -> bool:
+        """Whether some slot of it has no result."""
+        query = sa.select(sa.literal(1)).where(_SLOTS.c.campaign == name, _OPEN).limit(1)
+        with self._reading() as db:
+            return db.execute(query).first() is not None
 
     def campaign_counts(self, name: str) -> dict[str, int]:
         """Its slots by step."""
@@ -153,26 +161,28 @@ class CampaignRepository(Repository):
             return {row[0]: row[1] for row in db.execute(query)}
 
     def campaign_slots(
-        self,
-        name: str,
-        *,
-        limit: int,
-        after: tuple[str, str] = ("", ""),
-        steps: Collection[CampaignStep] = (),
-    ) -> list[CampaignSlot]:
-        """Its slots by host and address, those behind ``after``; of all steps, or of some."""
-        query = sa.select(_SLOTS).where(*_of(name, after))
-        if steps:
-            query = query.where(_SLOTS.c.step.in_([step.value for step in steps]))
-        query = query.order_by(_SLOTS.c.host, _SLOTS.c.address).limit(limit)
-        with self._reading() as db:
-            return [_slot(row) for row in db.execute(query).mappings()]
+        self, name: str, *, limit: int, after: tuple[str, str] = ("", ""), open_only: bool = False
+    ) -> tuple[list[CampaignSlot], list[CampaignSlotLine]]:
+        """Its slots by host and address, those behind ``after``, or of these those without a
+        result; beside them the lines that cannot be read, or are another release's.
+
+        Raises :class:`UnreadableError` where not even their names can be read.
+        """
+        with told(f"campaign {name}"):
+            page = self.campaign_lines(name, limit=limit, after=after, open_only=open_only)
+        found = [(line, _slot(line)) for line in page]
+        return (
+            [slot for _line, slot in found if slot is not None],
+            [line for line, slot in found if slot is None],
+        )
 
     def campaign_lines(
-        self, name: str, *, limit: int, after: tuple[str, str] = ("", "")
+        self, name: str, *, limit: int, after: tuple[str, str] = ("", ""), open_only: bool = False
     ) -> list[CampaignSlotLine]:
-        """The same for a list: with those that cannot be read, or are another release's."""
+        """The same for a list, each as it is stored."""
         query = sa.select(*_LINE).where(*_of(name, after))
+        if open_only:
+            query = query.where(_OPEN)
         query = query.order_by(_SLOTS.c.host, _SLOTS.c.address).limit(limit)
         with self._reading() as db:
             found = lines_of(
@@ -354,5 +364,9 @@ def _record(row: Row) -> Campaign:
     )
 
 
-def _slot(row: Row) -> CampaignSlot:
-    return CampaignSlot(**{**row, "step": CampaignStep(row["step"])})
+def _slot(line: CampaignSlotLine) -> CampaignSlot | None:
+    """None for a line that is damaged, or of another release."""
+    if line.damaged or line.changed_at is None or line.step not in set(CampaignStep):
+        return None
+    words = {name: value for name, value in vars(line).items() if name != "damaged"}
+    return CampaignSlot(**{**words, "step": CampaignStep(line.step)})

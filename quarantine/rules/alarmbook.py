@@ -130,7 +130,8 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
         _SOON,
         "A row of the record cannot be read: nothing is done but to keep its drive out of the "
         "pool.",
-        "Was it written by a newer release? Run that one, or restore the database.",
+        "Was it written by a newer release? Run that one, or restore the database. A campaign goes "
+        "on without such a line, or not at all: `slot release` what stays held in its name.",
     ),
     AlarmCode.RECORD_BEHIND: Alarm(
         _SOON,

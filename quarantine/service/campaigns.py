@@ -10,7 +10,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,20 +22,21 @@ from quarantine.errors import (
     IllegalTransitionError,
     QuarantineError,
     UnavailableError,
+    UnreadableError,
 )
 from quarantine.record.store import Store
 from quarantine.record.words.campaign_facts import (
-    ENDED,
-    OPEN,
     Campaign,
     CampaignSlot,
+    CampaignSlotLine,
     CampaignState,
 )
 from quarantine.record.words.facts import NextHold, SlotChanges, SlotRecord
-from quarantine.record.words.reasons import HoldCode
+from quarantine.record.words.reasons import AlarmCode, HoldCode
 from quarantine.record.words.states import Event, State
 from quarantine.record.words.texts import storable
 from quarantine.rules import holds
+from quarantine.rules.alarmbook import StandingAlarms
 from quarantine.rules.campaign import CampaignAct, CampaignMove, CampaignTerms, next_move, spare
 from quarantine.service.turns import TimeBox
 
@@ -71,17 +72,21 @@ class CampaignWork:
         self._now = monotonic
         self._after: dict[str, tuple[str, str]] = {}
         self._last = ""
+        self._unread = _Unread()
 
     def advance_all(self, steps: int = STEPS, *, seconds: float = math.inf) -> int:
         """A turn of each that has something to do, for so long: whom it does not reach is first in
         the next. How many slots were acted on. Raises ``UnavailableError`` for a record that does
         not answer; what breaks one campaign stops no other."""
         found = self._store.open_campaigns()
+        self._unread.end_others(found)
         box, done = TimeBox(seconds, self._now), 0
         for name in [n for n in found if n > self._last] + [n for n in found if n <= self._last]:
             self._last = name
             try:
                 done += self.advance(name, steps, box)
+            except UnreadableError as error:
+                self._unread.tell(name, f"it does nothing more ({error})")
             except QuarantineError as error:
                 LOG.warning("campaign %s: %s", name, error)
             except Exception:
@@ -105,9 +110,10 @@ class CampaignWork:
         if campaign is None:
             return 0
         done = failures = 0
-        page = self._store.campaign_slots(
-            name, limit=_CHUNK, after=self._after.get(name, ("", "")), steps=OPEN
+        page, unread = self._store.campaign_slots(
+            name, limit=_CHUNK, after=self._after.get(name, ("", "")), open_only=True
         )
+        self._unread.lines(name, unread)
         pool = _Pool(self._store, campaign)
         for line in page:
             self._after[name] = line.host, line.address
@@ -127,14 +133,18 @@ class CampaignWork:
             if done >= steps or (box is not None and box.over):
                 break
         else:
-            if len(page) < _CHUNK:
+            if len(page) + len(unread) < _CHUNK:
                 self._after.pop(name, None)
+                self._unread.end_of(name)
+            elif unread:
+                odd = ((line.host, line.address) for line in unread)
+                self._after[name] = max(self._after.get(name, ("", "")), *odd)
         if campaign.state is not CampaignState.STOPPED:
             self._end(campaign)
         return done
 
     def _end(self, campaign: Campaign) -> None:
-        if self._store.campaign_counts(campaign.id).keys() - set(ENDED):
+        if self._store.is_campaign_open(campaign.id):
             return
         self._after.pop(campaign.id, None)
         try:
@@ -215,6 +225,49 @@ class CampaignWork:
             was_free=line.was_free if was_free is None else was_free,
         )
         return self._store.write_campaign_slot(line, new)
+
+
+class _Unread:
+    """Campaigns that cannot go on, as a whole or with some slots: people hear of each once."""
+
+    def __init__(self) -> None:
+        self._told = StandingAlarms()
+        self._odd: set[str] = set()
+        """Those with an odd line since their first one was read last."""
+
+    def tell(self, name: str, what: str) -> None:
+        """Of one."""
+        self._odd.add(name)
+        self._told.tell(
+            _subject(name),
+            AlarmCode.RECORD_UNREADABLE,
+            f"{what}; was it written by a newer release? What is held in its name, or will be at "
+            "its next release, stays held until a person releases it (slot release)",
+        )
+
+    def lines(self, name: str, found: Sequence[CampaignSlotLine]) -> None:
+        """Of some lines."""
+        if found:
+            first = found[0]
+            why = ", ".join(first.damaged) or f"step {first.step}"
+            said = f"{len(found)} of its lines cannot be read, the first of {first.host}/"
+            self.tell(name, f"{said}{first.address} ({why}): those slots are left as they are")
+
+    def end_of(self, name: str) -> None:
+        """All its lines were read."""
+        if name not in self._odd:
+            self._told.end(_subject(name), AlarmCode.RECORD_UNREADABLE, "it can be read again")
+        self._odd.discard(name)
+
+    def end_others(self, names: Collection[str]) -> None:
+        """None of the others has anything to do."""
+        self._odd &= set(names)
+        there = [_subject(name) for name in names]
+        self._told.end_others(there, AlarmCode.RECORD_UNREADABLE, "it is over, or gone")
+
+
+def _subject(name: str) -> str:
+    return f"campaign {name}"
 
 
 class _Pool:

@@ -38,8 +38,7 @@ class CampaignStep(enum.StrEnum):
 
 
 ENDED = (CampaignStep.DONE, CampaignStep.SKIPPED, CampaignStep.FAILED)
-OPEN = tuple(step for step in CampaignStep if step not in ENDED)
-"""Without a result."""
+"""With a result."""
 
 
 @dataclass(frozen=True)

@@ -932,13 +932,15 @@ class StoreSuite(TotalsSuite, PagesSuite):
         words: dict[str, Any] = {"query": "{}", "reason": "r", "keep": 0.5, "by": by}
         begun = store.begin_campaign("c", **words, slots=[place[1:4]])
         assert store.begin_campaign("c", **words, slots=[]) == begun
-        (one,) = store.campaign_slots("c", limit=2)
+        (one,), unread = store.campaign_slots("c", limit=2, open_only=True)
+        assert not unread
         taken = dataclasses.replace(one, step=CampaignStep.ERASING, was_free=True)
         store.write_campaign_slot(one, taken)
         with pytest.raises(ConflictError):
             store.write_campaign_slot(one, taken)
         assert list(store.taken_from_the_pool("c").values()) == [1]
         assert store.campaign_counts("c") == {"erasing": 1}
+        assert store.is_campaign_open("c")
         assert [store.lease_campaign("c", 60) for _ in range(2)] == [True, False]
         store.unlease_campaign("c")
         assert store.lease_campaign("c", 60)

@@ -650,6 +650,90 @@ def test_one_campaign_that_cannot_be_read_stops_no_other(site: Site, plane: Plan
     assert {state(site, slot) for slot in FREE} == {State.ERASING}
 
 
+def die_behind_the_first_hold(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def died(*_words: Any, **_named: Any) -> None:
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CampaignWork, "_write", died)
+        with pytest.raises(Died):
+            work(site).advance("fw1")
+    assert state(site, FREE[0]) is State.HELD
+    site.clock.forward(61)
+    site.restart()
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        ({"changed_at": sa.literal_column("'garbage'")}, "changed_at"),
+        ({"step": sa.literal_column("x'ff'")}, "step"),
+        ({"step": "of-a-newer-release"}, "step of-a-newer-release"),
+    ],
+)
+def test_one_line_that_cannot_be_read_stops_no_other_and_calls_people_once(
+    site: Site,
+    plane: Plane,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    broken: dict[str, Any],
+    why: str,
+) -> None:
+    filled(site)
+    begin(plane)
+    die_behind_the_first_hold(site, monkeypatch)
+    which = models.campaign_slots.c.address == FREE[2].address
+    with site.store._writing() as db:
+        db.execute(sa.update(models.campaign_slots).where(which).values(**broken))
+    site.go_on(600)
+    assert [state(site, slot) for slot in FREE[:2]] == [State.ERASING] * 2
+    assert state(site, FREE[2]) is State.AVAILABLE
+    calls = [text for text in caplog.messages if "ALARM record-unreadable campaign fw1" in text]
+    assert len(calls) == 1
+    assert f"{FREE[2]} ({why})" in calls[0]
+    assert "Traceback" not in caplog.text
+    assert campaigns.show(plane, "fw1").campaign.state is CampaignState.RUNNING
+    with site.store._writing() as db:
+        mended = {"changed_at": site.clock(), "step": "waiting"}
+        db.execute(sa.update(models.campaign_slots).where(which).values(**mended))
+    site.go_on(60)
+    assert state(site, FREE[2]) is State.ERASING
+    assert "over: record-unreadable campaign fw1: " in caplog.text
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"created_at": sa.literal_column("'garbage'")},
+        {"state": "of-a-newer-release"},
+    ],
+)
+def test_a_campaign_that_cannot_go_on_calls_people_once(
+    site: Site,
+    plane: Plane,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    broken: dict[str, Any],
+) -> None:
+    """The slots that it holds would stay held, and nobody would know why."""
+    filled(site)
+    begin(plane)
+    die_behind_the_first_hold(site, monkeypatch)
+    with site.store._writing() as db:
+        db.execute(sa.update(models.campaigns).values(**broken))
+    site.go_on(600)
+    assert state(site, FREE[0]) is State.HELD
+    calls = [text for text in caplog.messages if "ALARM record-unreadable campaign fw1" in text]
+    assert len(calls) == 1
+    assert "slot release" in calls[0]
+    with site.store._writing() as db:
+        mended = {"created_at": site.clock(), "state": "running"}
+        db.execute(sa.update(models.campaigns).values(**mended))
+    site.go_on(60)
+    assert state(site, FREE[0]) is State.ERASING
+    assert caplog.text.count("over: record-unreadable campaign fw1: ") == 1
+
+
 @pytest.mark.parametrize(
     "broken",
     [{"created_at": sa.literal_column("'garbage'")}, {"state": "of-a-newer-release"}],

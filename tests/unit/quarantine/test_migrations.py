@@ -126,7 +126,7 @@ def test_a_record_of_before_campaigns_has_them_after_the_upgrade(tmp_path: Path)
     assert place[1:4] == (PLACE.host, PLACE.address, drive.digest)
     by = Initiator("ada")
     store.begin_campaign("c", query="{}", reason="r", keep=0.5, by=by, slots=[place[1:4]])
-    assert [one.address for one in store.campaign_slots("c", limit=2)] == [PLACE.address]
+    assert [one.address for one in store.campaign_lines("c", limit=2)] == [PLACE.address]
     word = store.put_maintenance(Subject.of(PLACE), until=later, reason="x", by=by)
     assert store.maintenances("h") == [word]
     store.close()

@@ -34,7 +34,7 @@ def main() -> None:
     for count in args.slots:
         with tempfile.TemporaryDirectory(prefix="nvme-campaign-") as directory:
             store = _record(Path(directory, "record.db"), count)
-            work = CampaignWork(store, store.slot)
+            work = CampaignWork(store, store.slot, lambda _record: ())
             taken, done = [], 0
             for _ in range(args.turns):
                 begun = time.process_time()

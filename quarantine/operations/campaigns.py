@@ -248,7 +248,8 @@ def advance(plane: Plane, name: str) -> int:
 
     with plane.assembly() as assembly:
         _known(assembly.store, name)
-        return CampaignWork(assembly.store, assembly.reconciler.look).advance(name)
+        loop = assembly.reconciler
+        return CampaignWork(assembly.store, loop.look, loop.consumers).advance(name)
 
 
 def _places(store: Store, query: CampaignQuery) -> Iterator[CampaignPlace]:

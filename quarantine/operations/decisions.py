@@ -164,9 +164,14 @@ def erase(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW)
                 "look at it when Placement answers, then the same again"
             )
         if servers := _servers(plane, slot):
+            left = (
+                "it is held, and then to be released, when the server lets go of the drive"
+                if held.slot.state is State.IN_USE
+                else "the slot is held: release it once the server has let go of the drive"
+            )
             raise ConflictError(
                 f"{slot}: server {servers[0]} got the drive in that moment; nothing is erased, and "
-                "the slot is held: release it once the server has let go of the drive"
+                f"{left}"
             )
         decision = replace(decision, versions=(held.version,))
     return release(plane, slot, reason=reason, decision=decision)

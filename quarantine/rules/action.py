@@ -75,6 +75,9 @@ class SlotContext:
     lacks: str = ""
     """Why the drive in the slot is not clean by the record's certificate; empty when it is. It
     matters only where the slot is, or is about to be, free to schedule."""
+    held_by: Initiator | None = None
+    """The person who held the drive while it was on offer, clean by its certificate, where it was
+    not reserved since: until it is, a server may get it as rightly as before. Else None."""
     postponed: int = 0
     """How often this case's order came back without an erase."""
     incarnation: str | None = None

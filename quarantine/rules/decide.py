@@ -14,7 +14,7 @@ from typing import Final
 
 from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE, View
-from quarantine.record.words.facts import SlotChanges, SlotRecord
+from quarantine.record.words.facts import NextHold, SlotChanges, SlotRecord
 from quarantine.record.words.reasons import AlarmCode, HoldCode
 from quarantine.record.words.states import CASE_OPEN, WAITING_FOR_PEOPLE, Custody, Event, State
 from quarantine.rules import absence
@@ -365,6 +365,15 @@ def _unmoved(look: Observation) -> Action:
 
 def _parked(look: Observation) -> Action:
     """Held or retired: we only keep the drive out of the pool."""
+    if look.others and look.ours is None and look.context.held_by is not None:
+        return move(
+            Event.CLAIM_SEEN,
+            f"{look.others[0]} was quicker than the hold: held at its next release",
+            SlotChanges(
+                consumer=look.others[0],
+                next_hold=NextHold(look.record.reason, look.context.held_by),
+            ),
+        )
     if not look.locked:
         if look.ours is not None:
             return Action(

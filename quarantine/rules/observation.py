@@ -65,9 +65,7 @@ class Observation:
 
     @property
     def first(self) -> bool:
-        """Placement was not looked at since the present state began."""
-        read = self.record.read_at
-        return read is None or read < self.record.entered_at
+        return unseen(self.record)
 
     @property
     def lacks(self) -> str:
@@ -90,6 +88,11 @@ class Observation:
         """
         seconds = float("inf") if since is None else (self.now - since) / timedelta(seconds=1)
         return float("inf") if seconds < -_SKEW_SECONDS else seconds
+
+
+def unseen(record: SlotRecord) -> bool:
+    """Placement was not looked at since the present state began."""
+    return record.read_at is None or record.read_at < record.entered_at
 
 
 def reserve(reason: str, *, alarm: AlarmCode | None = None) -> Action:

@@ -65,10 +65,13 @@ class CampaignWork:
         self,
         store: Store,
         look: Callable[[Slot], SlotRecord | None],
+        consumers: Callable[[SlotRecord], Sequence[str]],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """``consumers``: who but us holds a slot in Placement now."""
         self._store = store
         self._look = look
+        self._consumers = consumers
         self._now = monotonic
         self._after: dict[str, tuple[str, str]] = {}
         self._last = ""
@@ -181,6 +184,10 @@ class CampaignWork:
                 line = self._write(line, replace(move, result="held"), was_free=True)
                 record = self._look(slot)
                 move = next_move(line, record, _terms(campaign))
+            held = record if move.act is CampaignAct.RELEASE else None
+            if held is not None and (holders := self._consumers(held)):
+                LOG.warning("campaign %s: %s: %s has the drive", campaign.id, slot, holders[0])
+                return False
             return self._carry_out(campaign, line, record, move)
         except (ConflictError, IllegalTransitionError) as error:
             # It moved on: the next turn sees where to.

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from quarantine.errors import UnreadableError
 from quarantine.record.store import Store
-from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.facts import Initiator, SlotRecord
 from quarantine.record.words.states import Event, State
 from quarantine.rules.action import ServiceLimits, SlotContext
 from quarantine.rules.defences import weigh
+from quarantine.rules.observation import unseen
+
+_NEWEST: Final = 5
+"""Lines of history in which a hold is that Placement has not been looked at since."""
 
 
 def context_of(store: Store, record: SlotRecord, limits: ServiceLimits) -> SlotContext:
@@ -27,10 +32,25 @@ def _context(store: Store, record: SlotRecord, limits: ServiceLimits) -> SlotCon
     context = weigh(record, store.host(record.slot.host), limits)
     if record.state in (State.CERTIFIED, State.AVAILABLE):
         return replace(context, lacks=_lacks(store, record))
+    if record.state is State.HELD:
+        return replace(context, held_by=_held_by(store, record))
     if record.state is State.QUARANTINED and record.attempts:
         case = store.history(record.slot, record.generation)
         return replace(context, postponed=sum(r.event is Event.POSTPONED for r in case))
     return context
+
+
+def _held_by(store: Store, record: SlotRecord) -> Initiator | None:
+    """See :attr:`SlotContext.held_by`."""
+    if record.certificate is None or record.custody is not None:
+        return None
+    lines = store.newest_history(record.slot, _NEWEST)
+    last = next((line for line in reversed(lines) if line.event is not None), None)
+    if last is None or last.event is not Event.HELD or last.source is not State.AVAILABLE:
+        return None
+    if record.revision != last.revision and not unseen(record):
+        return None
+    return None if _lacks(store, record) else last.by
 
 
 def _lacks(store: Store, record: SlotRecord) -> str:

@@ -276,7 +276,9 @@ class Looks:
         stale = old is None or (now - old).total_seconds() >= _READ_AT_SECONDS
         # The first look that finds nothing stays: since then the slot is absent.
         if generation != record.provider_generation or back or (stale and (shown or old is None)):
-            changes = SlotChanges(provider_generation=generation, read_at=now)
+            # Whoever wrote the state may have a clock that is ahead: it was seen all the same.
+            read_at = max(now, record.entered_at) if shown else now
+            changes = SlotChanges(provider_generation=generation, read_at=read_at)
             if back:
                 changes = replace(changes, detail="")
             record = self._store.amend(record, changes)

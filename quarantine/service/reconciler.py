@@ -139,7 +139,7 @@ class Reconciler:
             watch=self._watch,
             turns=self._turns,
         )
-        self._campaigns = CampaignWork(store, self._looks.look, monotonic)
+        self._campaigns = CampaignWork(store, self._looks.look, self.consumers, monotonic)
 
     def look(self, slot: Slot) -> SlotRecord | None:
         """Do for one slot all that can be done now, as :meth:`Looks.look`."""

@@ -144,6 +144,9 @@ class Store:
     def history(self, place: Slot, generation: int | None = None) -> list[Any]:
         return []
 
+    def newest_history(self, _place: Slot, _limit: int) -> list[Any]:
+        return []  # no person holds what is on offer
+
     def nonce(self, nonce: str) -> None:
         """A replayed report has to be refused by its ids alone here."""
         return None

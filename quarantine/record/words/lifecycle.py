@@ -54,6 +54,13 @@ TRANSITIONS: tuple[Transition, ...] = (
         "a consumer that is not ours holds an allocation",
     ),
     *_from(
+        (State.HELD,),
+        Event.CLAIM_SEEN,
+        State.IN_USE,
+        "a person held the clean drive while it was on offer, and a consumer that is not ours got "
+        "it before it was reserved; held at its next release",
+    ),
+    *_from(
         (State.IN_USE, State.AVAILABLE),
         Event.RELEASE_SEEN,
         State.RELEASED,

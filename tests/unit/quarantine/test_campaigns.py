@@ -189,7 +189,7 @@ def state(site: Site, slot: Slot) -> State:
 
 
 def work(site: Site) -> CampaignWork:
-    return CampaignWork(site.store, site.loop.look)
+    return CampaignWork(site.store, site.loop.look, site.loop.consumers)
 
 
 def erase(site: Site, slot: Slot) -> None:
@@ -628,6 +628,65 @@ def test_a_server_that_was_quicker_keeps_its_drive(
     assert "used-again" not in caplog.text
 
 
+@pytest.mark.parametrize("burned", [True, False])
+def test_a_server_that_is_quicker_than_the_reservation_keeps_its_drive(
+    site: Site,
+    plane: Plane,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    burned: bool,
+) -> None:
+    """The record has the hold, Placement not yet."""
+    filled(site)
+    begin(plane)
+    hold = site.store.hold
+
+    def quick(*words: Any, **named: Any) -> SlotRecord:
+        after = hold(*words, **named)
+        if after.slot == FREE[0]:
+            site.cloud.claim(FREE[0], "tenant")
+            if burned:
+                site.cloud.burn(FREE[0])
+        return after
+
+    monkeypatch.setattr(site.store, "hold", quick)
+    site.clock.forward(1)
+    work(site).advance("fw1")
+    record = site.store.slot(FREE[0])
+    assert record is not None
+    assert (record.state, record.consumer) == (State.IN_USE, "tenant")
+    assert record.next_hold == NextHold(WHY, ADA)
+    assert record.certificate is not None
+    assert campaigns.show(plane, "fw1").slots == {"asked": 2, "erasing": 2}
+    for code in ("used-again", "claimed-unerased", "on-offer"):
+        assert code not in caplog.text
+    site.cloud.burn(FREE[0])
+    site.go_on(60)
+    site.cloud.delete(FREE[0])
+    site.go_on(600)
+    assert state(site, FREE[0]) is State.ERASING
+
+
+def test_what_somebody_has_is_not_released(
+    site: Site, plane: Plane, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One alarm tells of it; a release would make another of it, and no erase."""
+    filled(site)
+    begin(plane)
+    die_behind_the_first_hold(site, monkeypatch)
+    site.loop.look(FREE[0])
+    site.cloud.seat(FREE[0]).reserved = False
+    site.cloud.claim(FREE[0], "tenant")
+    site.cloud.burn(FREE[0])
+    site.go_on(60)
+    assert state(site, FREE[0]) is State.HELD
+    assert "used-again" in caplog.text
+    assert "claimed-unerased" not in caplog.text
+    site.cloud.delete(FREE[0])
+    site.go_on(60)
+    assert state(site, FREE[0]) is State.ERASING
+
+
 def test_one_slot_that_cannot_be_read_stops_no_other(site: Site, plane: Plane) -> None:
     filled(site)
     begin(plane)
@@ -775,7 +834,7 @@ def test_a_slow_placement_keeps_the_loop_from_nothing_for_long(site: Site, plane
         site.clock.forward(30)
         return site.store.slot(slot)
 
-    busy = CampaignWork(site.store, slow, site.clock.monotonic)
+    busy = CampaignWork(site.store, slow, site.loop.consumers, site.clock.monotonic)
     before = site.clock.monotonic()
     busy.advance_all(seconds=10)
     assert site.clock.monotonic() - before <= 3 * 30

@@ -19,7 +19,7 @@ from quarantine.cloud.facts import (
     slot_of,
 )
 from quarantine.record.database.rows import custody_stage
-from quarantine.record.words.facts import UNSET, SlotChanges, SlotRecord
+from quarantine.record.words.facts import UNSET, Initiator, SlotChanges, SlotRecord
 from quarantine.record.words.lifecycle import target
 from quarantine.record.words.states import Custody, Event, State
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
@@ -146,6 +146,7 @@ UNASKED, HAUNTED = replace(CLEAN, ghosts=None), replace(CLEAN, ghosts=("server s
 SILENT = "its host has said nothing of the order for more than 27.7778 h"
 STUCK = "no step for more than 27.7778 h; its detail or the log says why"
 UNCHECKED, UNBURNT = replace(CLEAN, burns=None), replace(CLEAN, burns=False)
+BY_ADA = replace(CLEAN, held_by=Initiator("ada"))
 FIRST = SlotContext(lacks="the slot has no certificate")
 
 TABLE = (
@@ -597,6 +598,26 @@ TABLE = (
     Row("parked, one lock gone", PARKED, HALF, ActionKind.ENSURE, alarm=True),
     Row("parked and used", PARKED, STOLEN, ActionKind.AMEND, alarm=True),
     Row("parked and known to be used", PARKED, USED, ActionKind.NOTHING),
+    # A server was quicker than a person.
+    Row("held and claimed", (State.HELD,), STOLEN, MOVE, Event.CLAIM_SEEN, past=BY_ADA),
+    Row(
+        "held and claimed, to be burned",
+        (State.HELD,),
+        view(OTHER, reserved=0),
+        MOVE,
+        Event.CLAIM_SEEN,
+        past=BY_ADA,
+    ),
+    Row("held and free", (State.HELD,), FREE, ActionKind.RESERVE, alarm=True, past=BY_ADA),
+    Row("held and locked", (State.HELD,), LOCKED, ActionKind.NOTHING, past=BY_ADA),
+    Row(
+        "held, half ours",
+        (State.HELD,),
+        view(OURS, OTHER),
+        ActionKind.AMEND,
+        alarm=True,
+        past=BY_ADA,
+    ),
     Row("parked, no provider", PARKED, None, ActionKind.NOTHING),
     # No provider, or none with stock: it is not on offer, and what comes back is judged.
     *(

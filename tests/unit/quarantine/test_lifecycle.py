@@ -38,7 +38,7 @@ LEGAL: dict[State | None, dict[str, str]] = {
         "held": "held",
         "retired": "retired",
     },
-    State.HELD: {"released_by_operator": "released", "retired": "retired"},
+    State.HELD: {"claim_seen": "in_use", "released_by_operator": "released", "retired": "retired"},
     State.RETIRED: {"enrolled_free": "released", "enrolled_in_use": "in_use"},
 }
 

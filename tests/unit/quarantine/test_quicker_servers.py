@@ -29,7 +29,9 @@ from quarantine.operations.slots import Initiator
 from quarantine.page.application import MOUNT
 from quarantine.record.store import Store
 from quarantine.record.words.facts import NextHold, SlotChanges, SlotRecord
+from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event, State
+from quarantine.rules import holds
 from tests.unit.quarantine.api import client
 from tests.unit.quarantine.page import visitor
 from tests.unit.quarantine.smallcloud import Clock, Cloud, available, slot_at
@@ -308,6 +310,118 @@ def test_a_server_that_is_quicker_than_the_hold_has_nothing_erased_and_is_named(
     assert place.record.state is State.HELD
     assert Event.RELEASED_BY_OPERATOR not in last_events(place)
     assert "claimed-unerased" not in caplog.text
+
+
+def quicker(place: Place, monkeypatch: pytest.MonkeyPatch, *, burned: bool) -> None:
+    """A server gets the drive between the hold and its first look at Placement."""
+    really = Store.hold
+
+    def hold(store: Store, *words: Any, **more: Any) -> SlotRecord:
+        after = really(store, *words, **more)
+        place.site.cloud.claim(SLOT, "tenant")
+        if burned:
+            place.site.cloud.burn(SLOT)
+        return after
+
+    monkeypatch.setattr(Store, "hold", hold)
+
+
+@pytest.mark.parametrize("burned", [True, False])
+@pytest.mark.parametrize("act", ["hold", "erase"])
+def test_a_server_that_rightly_got_the_clean_drive_keeps_it_until_its_release(
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    act: str,
+    burned: bool,
+) -> None:
+    certificate = place.record.certificate
+    by_ada = Decision(ADA, (slots.version(place.record),))
+    with monkeypatch.context() as patch:
+        quicker(place, patch, burned=burned)
+        if act == "erase":
+            with pytest.raises(ConflictError, match=r"nothing is erased, and it is held, and then"):
+                decide(place.plane, act, decision=by_ada)
+        else:
+            done = decide(place.plane, act, decision=by_ada)
+            assert (done.slot.state, done.slot.next_hold) == (State.IN_USE, "odd")
+    assert (place.record.state, place.record.consumer) == (State.IN_USE, "tenant")
+    assert place.record.next_hold == NextHold("odd", ADA)
+    assert place.record.certificate == certificate is not None
+    if not burned:
+        place.site.cloud.burn(SLOT)
+    place.site.go_on(600)
+    assert place.record.state is State.IN_USE
+    place.site.cloud.delete(SLOT)
+    place.site.go_on(600)
+    assert (place.record.state, place.record.reason) == (State.HELD, "odd")
+    assert quiet(caplog)
+
+
+def dirty(place: Place) -> None:
+    identity = place.record.identity
+    assert identity is not None
+    place.store.note_drive(identity, SLOT, dirty=True, reason="served elsewhere")
+
+
+def another_paper(place: Place) -> None:
+    place.store.amend(place.record, SlotChanges(new_case=True))
+
+
+@pytest.mark.parametrize("spoiled", [dirty, another_paper])
+def test_a_server_that_gets_a_drive_that_is_not_clean_is_told_of(
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    spoiled: Any,
+) -> None:
+    spoiled(place)
+    with monkeypatch.context() as patch:
+        quicker(place, patch, burned=True)
+        decide(place.plane, "hold", decision=Decision(ADA))
+    assert (place.record.state, place.record.consumer) == (State.HELD, "tenant")
+    assert "ALARM used-again" in caplog.text
+
+
+def test_a_server_that_gets_a_held_drive_after_it_was_reserved_is_told_of(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only somebody who lowered that can have let it."""
+    decide(place.plane, "hold", decision=Decision(ADA))
+    place.site.clock.forward(60)
+    place.site.cloud.seat(SLOT).reserved = False
+    place.claimed()
+    place.site.go_on(60)
+    assert (place.record.state, place.record.consumer) == (State.HELD, "tenant")
+    assert "ALARM used-again" in caplog.text
+
+
+@pytest.mark.parametrize("code", [HoldCode.TWO_PLACES, HoldCode.ANOTHER_DRIVE])
+def test_what_no_person_held_is_told_of(
+    place: Place, code: HoldCode, caplog: pytest.LogCaptureFixture
+) -> None:
+    place.store.hold(place.record, holds.because(code, "it was seen elsewhere"))
+    place.claimed()
+    place.site.go_on(60)
+    assert (place.record.state, place.record.consumer) == (State.HELD, "tenant")
+    assert "ALARM used-again" in caplog.text
+
+
+def test_a_claim_between_the_look_and_the_reservation_is_no_alarm(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    really = place.site.cloud.put_reserved
+
+    def late(*words: Any, **more: Any) -> int:
+        monkeypatch.setattr(place.site.cloud, "put_reserved", really)
+        place.claimed()
+        return really(*words, **more)
+
+    monkeypatch.setattr(place.site.cloud, "put_reserved", late)
+    place.site.clock.seconds += 1
+    decide(place.plane, "hold", decision=Decision(ADA))
+    assert (place.record.state, place.record.next_hold) == (State.IN_USE, NextHold("odd", ADA))
+    assert quiet(caplog)
 
 
 def test_a_service_that_looks_in_the_same_moment_stops_no_act(

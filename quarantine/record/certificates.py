@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -39,8 +40,11 @@ _ROTATIONS = models.rotations
 
 _END = (_TABLE.c.number, _TABLE.c.digest, _TABLE.c.token)
 _NEXT = _TABLE.alias()
+_WRONG_NUMBERS = 8
+"""So many rows are read for the chain's end where each has a number that its token does not say."""
 
-_IS_NUMBER = _TABLE.c.number < 1 << 62
+_LEAST_WRONG = 1 << 62
+_IS_NUMBER = _TABLE.c.number < _LEAST_WRONG
 """In SQLite text in an old row is greater than any number: it would look like the chain's end."""
 
 
@@ -224,21 +228,39 @@ def _last(db: sa.Connection) -> StoredCertificate | None:
 
 
 def _end(db: sa.Connection, *, lock: bool = False) -> ChainEnd | None:
-    # In one statement: a link that comes between two would look as if it stood before this one.
+    """The newest one; an old one's wrong number holds nobody. Not just any that no other names:
+    that may be an old one, whose follower is damaged."""
     follows = sa.exists().where(_NEXT.c.previous == _TABLE.c.digest).label("follows")
-    query = sa.select(*_END, follows).where(_IS_NUMBER)
-    query = query.order_by(_TABLE.c.number.desc()).limit(1)
+    below = _LEAST_WRONG
     with told("the newest certificate"):
-        row = db.execute(query.with_for_update() if lock else query).first()
-        if row is None:
-            if db.execute(sa.select(sa.exists().where(~_IS_NUMBER))).scalar():
-                raise ValueError("it has no number")
-            return None
-        if not whole(_END)(row) or not row.digest:
-            raise ValueError("its number, digest or token is damaged")
-        if row.follows:
-            raise ValueError(f"another one follows number {row.number}, and has a lower one")
-        return ChainEnd(row.number, row.digest, row.token)
+        for _ in range(_WRONG_NUMBERS):
+            # In one statement: a link that comes between two would look as if it stood before.
+            query = sa.select(*_END, follows).where(_TABLE.c.number < below)
+            query = query.order_by(_TABLE.c.number.desc()).limit(1)
+            row = db.execute(query.with_for_update() if lock else query).first()
+            if row is None:
+                if db.execute(sa.select(sa.exists().where(~_IS_NUMBER))).scalar():
+                    raise ValueError("it has no number")
+                return None
+            if not whole(_END)(row) or not row.digest:
+                raise ValueError("its number, digest or token is damaged")
+            if not row.follows:
+                if row.number + 1 == below:
+                    raise ValueError(f"number {below} is another one's")
+                return ChainEnd(row.number, row.digest, row.token)
+            if _said_position(row.token) in (None, row.number):
+                raise ValueError(f"another one follows number {row.number}, and has a lower one")
+            below = row.number
+        raise ValueError("those before it have wrong numbers too")
+
+
+def _said_position(token: str) -> Any:
+    """Where a certificate says that it stands; None where that cannot be read."""
+    try:
+        said = codec.parse(signing.unverified_payload(token, "certificate"), "certificate")
+    except BadWireError:
+        return None
+    return said.get("position") if isinstance(said, dict) else None
 
 
 def _last_rotation(db: sa.Connection) -> StoredRotation | None:

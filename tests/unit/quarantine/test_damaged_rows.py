@@ -47,7 +47,7 @@ from tests.unit.quarantine.testimony import IDENTITY, PROFILE, SLOT
 
 __all__ = ["life", "plane"]
 
-DIRTY, DAMAGED, THIRD = slot_at(1), slot_at(2), slot_at(3)
+DIRTY, DAMAGED, THIRD, FOURTH = (slot_at(number) for number in (1, 2, 3, 4))
 NEXT: Final = Slot("cmp1", "0000:02:00.0")
 OTHER_DRIVE: Final = replace(IDENTITY, serial="PHLJ0000002")
 NO_TEXT, BYTES, WRONG = "CAST(x'ff' AS TEXT)", "x'6162'", "'garbage'"
@@ -383,6 +383,58 @@ def test_an_old_certificate_without_a_number_is_no_end_of_the_chain(
     end = plane.store.chain_end()
     assert end is not None
     assert end.number == 3
+
+
+def three(plane: Plane) -> None:
+    for number, slot in enumerate((SLOT, THIRD, FOURTH)):
+        reported(plane, slot, replace(IDENTITY, serial=f"PHLJ100000{number}"))
+
+
+@pytest.mark.parametrize("old", [1, 2])
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("number", "99"),
+        ("number", "1<<61"),
+        ("number", "-4"),
+    ],
+)
+def test_an_old_certificate_with_a_wrong_number_is_no_end_of_the_chain(
+    plane: Plane, column: str, value: str, old: int
+) -> None:
+    three(plane)
+    damage(plane.store, "certificates", column, value, f"number = {old}")
+    record = reported(plane, NEXT, OTHER_DRIVE)
+    assert (record.state, record.hold_code) == (State.CERTIFIED, None)
+    end = plane.store.chain_end()
+    assert end is not None
+    assert end.number == 4
+
+
+def test_two_old_certificates_with_wrong_numbers_are_no_end_of_the_chain(plane: Plane) -> None:
+    three(plane)
+    for number in (1, 2):
+        damage(plane.store, "certificates", "number", "number + 90", f"number = {number}")
+    assert reported(plane, NEXT, OTHER_DRIVE).state is State.CERTIFIED
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        # The next one's number is taken: it would be tried for ever.
+        "number = 4 WHERE number = 1",
+        # Who follows on the third has a lower number, and may be followed itself.
+        "number = 0 WHERE number = 3",
+        # Only one may name the end, and an old one does.
+        "previous = (SELECT digest FROM certificates WHERE number = 3) WHERE number = 2",
+    ],
+)
+def test_no_certificate_follows_where_the_end_cannot_be_told(plane: Plane, words: str) -> None:
+    three(plane)
+    with engine.writing(plane.store._engine) as db:
+        assert db.execute(sa.text(f"UPDATE certificates SET {words}")).rowcount == 1  # noqa: S608
+    record = reported(plane, NEXT, OTHER_DRIVE)
+    assert (record.state, record.hold_code) == (State.HELD, HoldCode.RECORD_DAMAGED)
 
 
 @pytest.mark.parametrize("value", [WRONG, BYTES])

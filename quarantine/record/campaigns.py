@@ -239,6 +239,7 @@ class CampaignRepository(Repository):
                 )
                 .values(
                     step=new.step.value,
+                    drive=new.drive,
                     generation=new.generation,
                     was_free=new.was_free,
                     result=storable(new.result),

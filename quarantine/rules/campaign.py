@@ -64,8 +64,8 @@ def next_move(line: CampaignSlot, record: SlotRecord | None, terms: CampaignTerm
     ends would keep an honest drive for ever."""
     if record is None or record.state is State.RETIRED:
         return _skipped("the slot is enrolled no more" if record is None else "it is retired")
-    digest = None if record.identity is None else record.identity.digest
-    another = digest != line.drive
+    # One that was not known when the campaign began is no other than any.
+    another = line.drive is not None and _drive(record) != line.drive
     # Before the drive is compared: a hold of the campaign's own is ended, whichever drive is there.
     if line.step is CampaignStep.ERASING:
         return _erasing(line, record, terms, another)
@@ -80,6 +80,15 @@ def next_move(line: CampaignSlot, record: SlotRecord | None, terms: CampaignTerm
     if terms.state is CampaignState.RUNNING or _taken(line, record, terms):
         return _waiting(line, record, terms)
     return _wait(line) if terms.state is CampaignState.PAUSED else _stopped(record, terms)
+
+
+def learned(line: CampaignSlot, record: SlotRecord | None) -> str | None:
+    """The drive of a slot of which none was known when the campaign began, once it is."""
+    return None if record is None or line.drive is not None else _drive(record)
+
+
+def _drive(record: SlotRecord) -> str | None:
+    return None if record.identity is None else record.identity.digest
 
 
 def _taken(line: CampaignSlot, record: SlotRecord, terms: CampaignTerms) -> bool:

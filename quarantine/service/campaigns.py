@@ -37,7 +37,14 @@ from quarantine.record.words.states import Event, State
 from quarantine.record.words.texts import storable
 from quarantine.rules import holds
 from quarantine.rules.alarmbook import StandingAlarms
-from quarantine.rules.campaign import CampaignAct, CampaignMove, CampaignTerms, next_move, spare
+from quarantine.rules.campaign import (
+    CampaignAct,
+    CampaignMove,
+    CampaignTerms,
+    learned,
+    next_move,
+    spare,
+)
 from quarantine.service.turns import TimeBox
 
 LOG = logging.getLogger(__name__)
@@ -165,6 +172,8 @@ class CampaignWork:
         slot = Slot(line.host, line.address)
         try:
             record = self._store.slot(slot)
+            if (drive := learned(line, record)) is not None:
+                line = self._store.write_campaign_slot(line, replace(line, drive=drive))
             move = next_move(line, record, _terms(campaign))
             if move.act in (CampaignAct.NOTHING, CampaignAct.END):
                 return self._carry_out(campaign, line, record, move)

@@ -590,6 +590,37 @@ def test_who_is_held_by_a_person_in_the_midst_is_left_to_that_person(site: Site)
     assert site.store.campaign_counts("fw1") == {"erasing": 1, "skipped": 1}
 
 
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_a_drive_that_is_named_after_the_campaign_began_has_its_result(
+    site: Site, plane: Plane, exchanged: bool
+) -> None:
+    unknown(site, FREE[0])
+    unknown(site, USED, server="server")
+    begin(plane)
+    for _ in range(2):
+        work(site).advance("fw1")
+    site.cloud.delete(USED)
+    site.go_on(600)
+    for slot in (FREE[0], USED):
+        record = site.store.slot(slot)
+        assert record is not None
+        assert record.state is State.ERASING
+        named = site.store.amend(record, SlotChanges(identity=drive_in(slot)))
+        work(site).advance("fw1")
+        if exchanged:
+            other = replace(drive_in(slot), serial=f"X{slot.address}")
+            site.store.amend(named, SlotChanges(identity=other))
+        erase(site, slot)
+    work(site).advance("fw1")
+    found = campaigns.lines(plane, "fw1", limit=9)
+    if exchanged:
+        assert {one.step for one in found} == {CampaignStep.SKIPPED}
+        return
+    assert [(one.step, one.result) for one in found] == [(CampaignStep.DONE, "erased")] * 2
+    assert {one.drive for one in found} == {drive_in(slot).digest for slot in (FREE[0], USED)}
+    assert all(one.certificate for one in found)
+
+
 def test_another_drive_s_certificate_is_no_result(site: Site, plane: Plane) -> None:
     """It was exchanged after its release."""
     filled(site)

@@ -92,10 +92,12 @@ class DocumentRepository(Repository):
         """The newest version that is this very document; None where nobody approved it, or where
         one that may be it cannot be read: who approved an older one did not approve it last."""
         kind = _PROFILE if isinstance(content, Profile) else _POLICY
+        named = sa.and_(_TABLE.c.kind == kind, _TABLE.c.name == content.name)
+        # By its digest too, and in the order of writing: kind, name and version may be damaged.
         query = (
             sa.select(_TABLE)
-            .where(_TABLE.c.kind == kind, _TABLE.c.name == content.name)
-            .order_by(_TABLE.c.version.desc())
+            .where(sa.or_(named, _TABLE.c.digest == codec.digest(content)))
+            .order_by(_TABLE.c.id.desc())
         )
         fits = whole(tuple(_TABLE.c))
         with self._reading() as db:
@@ -111,7 +113,8 @@ class DocumentRepository(Repository):
                         return None
                     continue  # another release's; this one's decision was not made with it
                 if found.content == content:
-                    return found
+                    is_it = (row["kind"], found.name) == (kind, content.name)
+                    return found if is_it and found.version > 0 else None
         return None
 
     def policies(self, *, limit: int | None = None, after: str = "") -> list[ApprovedLine[Policy]]:

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from eraser.protocol import codec
-from eraser.protocol.identity import Slot
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.report import Hello, SeenDrive
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine import operations
 from quarantine.doors import utc_now
@@ -26,6 +27,7 @@ from quarantine.operations.papers import keys, ledger
 from quarantine.operations.plane import Plane
 from quarantine.operations.setup import schema
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.states import State
 from tests.unit.quarantine.totals_suite import Site
 
@@ -75,8 +77,51 @@ def test_threads_share_a_plane(plane: Plane) -> None:
     assert {one.state for one in slots.find(plane)} == {State.RETIRED}
     assert [row.reason for row in slots.history(plane, SLOTS[3])][-2:] == [
         f"because of {SLOTS[3]}",
-        "worn",
+        "worn (no drive is known in the slot: none is given up)",
     ]
+
+
+HERE = ControllerIdentity(0x144D, 0xA824, 0x144D, 0xA801, "S1", "M", "nqn.2014.org:x")
+
+
+@pytest.mark.parametrize(
+    ("named", "elsewhere", "given_up"),
+    [
+        ([HERE], None, True),
+        ([HERE, HERE], None, False),
+        ([dataclasses.replace(HERE, serial=" ")], None, False),
+        ([HERE], HERE, False),
+        ([None], None, False),
+        ([], None, False),
+    ],
+)
+def test_the_drive_that_a_host_names_is_given_up_though_the_record_has_not_learned_it(
+    plane: Plane,
+    tmp_path: Path,
+    named: list[ControllerIdentity | None],
+    elsewhere: ControllerIdentity | None,
+    given_up: bool,
+) -> None:
+    """Else it would be handed out once the slot is enrolled again."""
+    store = Store.open(f"sqlite:///{tmp_path}/record.db")
+    store.register_host("cmp1", PrivateKey.generate().public, "incarnation-of-cmp1")
+    drives = tuple(
+        SeenDrive(slot.address, "nvme", drive) for slot, drive in zip(SLOTS, named, strict=False)
+    )
+    hello = Hello("cmp1", "incarnation-of-cmp1", 1, "1", drives, ())
+    store.host_seen("cmp1", 1, hello)
+    other = store.slot(SLOTS[5])
+    assert other is not None
+    if elsewhere is not None:
+        store.amend(other, SlotChanges(identity=elsewhere))
+    done = decisions.retire(plane, SLOTS[0], reason="smoke")
+    assert done.slot.state is State.RETIRED
+    found = store.drive(HERE.digest)
+    assert (found is not None and found.retired) is given_up
+    names = "the drive that its host names there: serial S1" if given_up else "none is given up"
+    assert done.slot.reason.startswith("smoke (")
+    assert names in done.slot.reason
+    store.close()
 
 
 def test_a_decision_is_taken_once(plane: Plane) -> None:

@@ -365,7 +365,7 @@ def _unmoved(look: Observation) -> Action:
 
 def _parked(look: Observation) -> Action:
     """Held or retired: we only keep the drive out of the pool."""
-    if look.others and look.ours is None and look.context.held_by is not None:
+    if look.outrun:
         return move(
             Event.CLAIM_SEEN,
             f"{look.others[0]} was quicker than the hold: held at its next release",

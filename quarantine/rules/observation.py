@@ -68,6 +68,11 @@ class Observation:
         return unseen(self.record)
 
     @property
+    def outrun(self) -> bool:
+        """A server rightly got the clean drive before a person's hold could keep it from it."""
+        return bool(self.others) and self.ours is None and self.context.held_by is not None
+
+    @property
     def lacks(self) -> str:
         return self.context.lacks
 

@@ -294,12 +294,13 @@ class SlotRepository(Repository):
         changes: SlotChanges,
         *,
         note: str = "",
+        nonce: NonceUse | None = None,
         by: Initiator | None = None,
     ) -> SlotRecord:
         """Writes fields without a change of state, by the same compare-and-set.
 
         ``note`` makes a line of history, ``by`` with who decided; progress and looks need none.
-        Raises :class:`ConflictError` when the record moved on.
+        Raises :class:`ConflictError` when the record moved on, or the ``nonce`` is spent.
         """
         now = self._clock()
         values = _case_columns(record, None, changes) | rows.columns(changes)
@@ -308,6 +309,8 @@ class SlotRepository(Repository):
             _end_alarms(db, record, after, now)
             if note:
                 self._append(db, after, None, record.state, note, NO_DETAIL, by=by)
+            if nonce is not None:
+                messages.spend(db, nonce, now)
             if after.identity is not None and after.identity != record.identity:
                 drives.note(db, after.identity, after.slot, dirty=False, reason=note, now=now)
             return after

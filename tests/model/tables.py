@@ -195,7 +195,9 @@ class Store:
         # The code decides nothing: with it a state of the world would be many.
         return self.transition(record, Event.HELD, reason=why.text, **named)
 
-    def amend(self, record: SlotRecord, changes: SlotChanges, *, note: str = "") -> SlotRecord:
+    def amend(
+        self, record: SlotRecord, changes: SlotChanges, *, note: str = "", nonce: object = None
+    ) -> SlotRecord:
         values = table._case_columns(record, None, changes) | rows.columns(changes)
         after = self._swap(record, values, changes)
         if after.identity is not None and after.identity != record.identity:

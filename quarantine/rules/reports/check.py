@@ -22,7 +22,7 @@ from quarantine.evidence.certificate import CertificateEvidence, Link
 from quarantine.evidence.sections import Issuer
 from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.reasons import HoldCode, HoldReason
-from quarantine.record.words.states import WORKING
+from quarantine.record.words.states import WORKING, State
 from quarantine.rules import holds
 from quarantine.rules.reports import causes
 
@@ -39,6 +39,9 @@ class Ruling(enum.StrEnum):
     """A human must decide."""
     POSTPONE = "postpone"
     """Nothing was sent to the drive and nothing is wrong: the order comes again."""
+    NOTE = "note"
+    """A person held the slot while its drive was being erased: history says what its host says,
+    and no more follows. Released, the drive is erased again."""
     REFUSE = "refuse"
     """The report answers another order: nothing changes, the refusal is recorded."""
 
@@ -90,6 +93,9 @@ def check(
     stale = tuple(_stale(order, report, record))
     if stale:
         return ReasonedRuling(Ruling.REFUSE, stale)
+    if record.state not in WORKING:
+        text = f"its host ended the erase that was under way ({report.outcome}, {report.verdict})"
+        return ReasonedRuling(Ruling.NOTE, (f"{text}; released, the drive is erased again",))
     if report.outcome is Outcome.IN_USE:
         return _nothing_sent(ReasonedRuling(Ruling.POSTPONE, ("the drive is in use",)), report)
     if report.outcome is Outcome.WRONG_DRIVE:
@@ -142,7 +148,9 @@ def _provable(claims: tuple[str, ...], report: EraseReport) -> bool:
 
 def _stale(order: EraseOrder, report: EraseReport, record: SlotRecord) -> Iterator[str]:
     """The ids: each must be the order's, and the order the record's present one."""
-    if record.state not in WORKING:
+    # What a person holds in mid-erase, its host ends all the same.
+    by_person = record.state is State.HELD and record.hold_code == HoldCode.BY_PERSON
+    if record.state not in WORKING and not by_person:
         yield f"expected a slot that waits for a report, found it {record.state}"
     for name, expected, found in (
         ("slot", str(order.slot), str(record.slot)),

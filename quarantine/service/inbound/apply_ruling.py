@@ -56,6 +56,9 @@ class RulingWriter:
                 record, Event.POSTPONED, reason=decision.reason, changes=heard, nonce=once
             )
             LOG.info("%s: postponed: %s", record.slot, decision.reason)
+        elif decision.ruling is Ruling.NOTE:
+            self.store.amend(record, SlotChanges(), note=decision.reason, nonce=nonce)
+            LOG.info("%s: %s", record.slot, decision.reason)
         elif decision.ruling is Ruling.HOLD and decision.erased:
             held = self.registrar.withhold(
                 record,

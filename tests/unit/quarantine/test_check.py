@@ -32,6 +32,7 @@ from eraser.protocol.report import (
 from quarantine.evidence import certificate, clocks, consistency, reading
 from quarantine.evidence.certificate import CertificateEvidence, Link
 from quarantine.evidence.sections import Issuer
+from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import State
 from quarantine.rules.reports.check import Ruling, check
@@ -309,12 +310,25 @@ def test_a_slot_that_waits_for_nothing_refuses(state: State) -> None:
     assert check(ORDER, REPORT, replace(RECORD, state=state)).ruling is Ruling.REFUSE
 
 
+HELD_BY_PERSON = replace(RECORD, state=State.HELD, hold_code="by-person")
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_of_a_slot_that_a_person_held_meanwhile_it_is_noted(outcome: Outcome) -> None:
+    found = check(ORDER, replace(REPORT, outcome=outcome), HELD_BY_PERSON)
+    assert found.ruling is Ruling.NOTE
+    assert str(outcome) in found.reason
+
+
+@pytest.mark.parametrize("record", [RECORD, HELD_BY_PERSON])
 @pytest.mark.parametrize(
     "changes",
     [{"order_id": "order-0000000009"}, {"generation": 4}, {"nonce": "nonce-00000000009"}],
 )
-def test_an_order_that_is_no_longer_the_records_is_refused(changes: dict[str, Any]) -> None:
-    assert check(ORDER, REPORT, replace(RECORD, **changes)).ruling is Ruling.REFUSE
+def test_an_order_that_is_no_longer_the_records_is_refused(
+    changes: dict[str, Any], record: SlotRecord
+) -> None:
+    assert check(ORDER, REPORT, replace(record, **changes)).ruling is Ruling.REFUSE
 
 
 def seen(**changes: Any) -> EraseReport:

@@ -60,7 +60,9 @@ from quarantine.logs import OneLine
 from quarantine.record.database import models
 from quarantine.record.store import Store
 from quarantine.record.words.facts import HostRecord, Initiator, SlotChanges, SlotRecord
+from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event, State
+from quarantine.rules import holds
 from quarantine.rules.reports.check import Ruling
 from quarantine.service.executor import Executor
 from quarantine.service.inbound.messages import Inbox
@@ -463,6 +465,35 @@ def test_a_drive_that_is_erased_and_unfit_is_held_with_a_certificate(plane: Plan
     assert again is not None
     assert again.previous == stored.digest
     assert plane.record().certificate == again.digest
+
+
+def test_a_report_of_an_erase_that_a_person_held_is_noted_once(
+    plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The host did as it was told. Another report on that order is refused as ever."""
+    plane.ordered()
+    token = plane.report()
+    why = holds.because(HoldCode.BY_PERSON, "look at the bay first")
+    held = plane.store.hold(plane.record(), why)
+    for _ in range(2):
+        plane.inbox.report(token)
+    record = plane.record()
+    assert (record.state, record.reason) == (State.HELD, "look at the bay first")
+    assert plane.store.certificates() == []
+    notes = [row for row in plane.store.history(SLOT) if row.revision > held.revision]
+    assert [row.reason for row in notes] == [
+        "its host ended the erase that was under way (completed, erased); released, the drive is "
+        "erased again"
+    ]
+    assert not plane.store.refusals()
+    assert "ALARM" not in caplog.text
+    with pytest.raises(RefusedError, match="the nonce is used"):
+        plane.inbox.report(plane.report(finished_at="2026-11-20T12:34:56Z"))
+    record = plane.store.transition(record, Event.RELEASED_BY_OPERATOR, reason="looked at")
+    plane.dispatcher.order(plane.store.transition(record, Event.CUSTODY_TAKEN))
+    with pytest.raises(RefusedError):
+        plane.inbox.report(plane.report(nonce=held.nonce))
+    assert plane.inbox.report(plane.report()).ruling is Ruling.CERTIFY
 
 
 def test_what_was_loaded_into_a_drive_since_its_certificate_holds_it(plane: Plane) -> None:

@@ -270,6 +270,9 @@ class CaseState:
         elif self.allocating is not None and self.freed is None:
             # A number that was there before is a lie, or a mistake: that one is not ours to delete.
             self.made |= {manage.created(sent)} - {0, *self.allocating.before}
+        else:
+            # Of the layout, whatever had that number before.
+            self.made.discard(manage.created(sent))
 
     def apply(self, entry: Entry) -> None:  # noqa: C901 - a table of entries, one line or two each
         """Takes one more entry into account."""

@@ -14,8 +14,9 @@ from eraser.case.layout import change
 from eraser.case.session import CaseSession
 from eraser.case.unlock import attach, look_anew
 from eraser.controller.passthru import NAMESPACE_MANAGEMENT, CommandError
+from eraser.controller.spec import IdentifyNamespace
 from eraser.drive import manage
-from eraser.drive.inspect import described, detached, layouts
+from eraser.drive.inspect import described, layouts
 from eraser.erase.layout import create_data
 from eraser.protocol.policy import Unallocated
 from eraser.protocol.profile import NamespaceLayout
@@ -81,21 +82,29 @@ def allocate(desk: CaseSession) -> None:
 def _begin(desk: CaseSession) -> Allocating:
     """What there is to be had: what the drive tells, and what it told of before and is in no
     namespace now, for a layout that was put right may have needed it."""
-    state, controller = desk.state, desk.controller
-    told, identify = _told(desk), controller.identify()
+    state, controller, told = desk.state, desk.controller, _told(desk)
     before = _listed(desk) - state.made
-    active = tuple(sorted(before & set(controller.active_namespaces())))
-    loose = detached(controller, identify, frozenset(active))
-    standing = layouts(active, described(controller, active)) + tuple(
-        each for each in loose if each.nsid in before
-    )
-    used = sum(map(_bytes, standing))
-    total = max(told + used, 0 if state.allocating is None else state.allocating.total)
-    return Allocating(tuple(sorted(before)), total - used, total)
+    active = before & set(controller.active_namespaces())
+    standing = described(controller, tuple(sorted(active)))
+    standing += described(controller, tuple(sorted(before - active)), attached=False)
+    sizes = [taken(namespace) for _nsid, namespace in standing]
+    least, most = sum(least for least, _ in sizes), sum(most for _, most in sizes)
+    total = max(told + least, 0 if state.allocating is None else state.allocating.total)
+    return Allocating(tuple(sorted(before)), max(told, total - most), total)
+
+
+def taken(namespace: IdentifyNamespace) -> tuple[int, int]:
+    """What one takes of the drive's capacity, bytes: at least, and at most.
+
+    Some drives count its metadata and some do not, and some give whole pieces: they say so
+    (NVMCAP), of which no more is believed than a piece of the largest kind.
+    """
+    whole = namespace.size + namespace.blocks * namespace.metadata_bytes
+    return namespace.size, max(whole, min(namespace.takes, whole + _ROUND))
 
 
 def _bytes(layout: NamespaceLayout) -> int:
-    """What one takes of the drive's capacity."""
+    """What a temporary one has of it, with its metadata."""
     return layout.blocks * (layout.block_bytes + layout.metadata_bytes)
 
 

@@ -194,6 +194,8 @@ class IdentifyNamespace:
     nguid: bytes = bytes(16)
     eui64: bytes = bytes(8)
     """Zeros where the drive gives none."""
+    takes: int = 0
+    """NVMCAP: bytes of the drive's capacity that it takes; 0 where the drive does not say."""
 
     @classmethod
     def parse(cls, raw: bytes) -> IdentifyNamespace:
@@ -229,6 +231,7 @@ class IdentifyNamespace:
             formats=formats,
             nguid=raw[104:120],
             eui64=raw[120:128],
+            takes=_number(raw, 48, 16),
         )
         if namespace.size >= _BLOCKS_MAX:
             raise DriveError(f"Identify Namespace: expected a possible size, found {blocks} blocks")

@@ -57,14 +57,15 @@ def _ids(nsid: int, namespace: IdentifyNamespace) -> NamespaceId:
 
 
 def described(
-    controller: Controller, active: tuple[int, ...]
+    controller: Controller, numbers: tuple[int, ...], *, attached: bool = True
 ) -> tuple[tuple[int, IdentifyNamespace], ...]:
     """The active namespaces that describe themselves in a way that can be: another command set's
-    does not, nor one whose firmware lost it. Raises ``DriveError`` where the drive is silent."""
+    does not, nor one whose firmware lost it. Those that are not ``attached`` are asked for
+    otherwise. Raises ``DriveError`` where the drive is silent."""
     found: list[tuple[int, IdentifyNamespace]] = []
-    for nsid in active:
+    for nsid in numbers:
         try:
-            found.append((nsid, controller.identify_namespace(nsid)))
+            found.append((nsid, controller.identify_namespace(nsid, attached=attached)))
         except CommandError as error:
             if error.status is None:
                 raise

@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 
 from eraser.case import temporary
+from eraser.case.entries import Allocating, Freed, Sent
+from eraser.case.state import CaseState
+from eraser.controller.passthru import success
 from eraser.protocol.policy import Policy
-from eraser.protocol.report import EraseReport, Verdict
+from eraser.protocol.report import CommandRecord, EraseReport, Verdict
 from tests.lab.nvme.composed import build
 from tests.lab.nvme.composed.description import Description, Layout
 from tests.lab.nvme.composed.host import Answer
+from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.linux.kernel import Kernel
 from tests.lab.nvme.nature import Method
 from tests.unit.case.test_namespaceacts import (
@@ -349,3 +353,58 @@ def test_one_that_was_deleted_is_attached_no_more(
         report = made.erase()
         made.whole(report)
     assert sent(report)[-1] == "delete 2"
+
+
+def test_a_number_that_the_layout_has_now_is_no_temporary_ones() -> None:
+    """It was called created, and its deletion refused, by a drive that had none of that number."""
+
+    def managed(select: int, nsid: int, status: int, said: str) -> Sent:
+        return Sent(CommandRecord((), MANAGEMENT, nsid, select, status, 0, said, "", 0.0, ""))
+
+    state = CaseState()
+    state.apply(Allocating((1,), 5 * MIB, 9 * MIB))
+    state.apply(managed(CREATE, 0, 0, success(2)))
+    state.apply(managed(CREATE, 0, 0, success(1)))
+    assert state.made == {2}, "number 1 was there before"
+    state.apply(managed(DELETE, 2, REFUSED, "refused"))
+    state.apply(Freed("temporary namespace 2 stays"))
+    assert state.made == {2}
+    state.apply(managed(CREATE, 0, 0, success(2)))
+    assert state.made == set()
+
+
+@dataclass
+class Rounding(Firmware):
+    """It gives namespaces in whole pieces, and says what each takes (NVMCAP)."""
+
+    drive: Drive
+    full: int
+    """The size, bytes, of the one that takes a further piece."""
+    piece: int = 1100 << 10
+
+    def send(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer:
+        answer = _SEND(kernel, code, **words)
+        if code != IDENTIFY or answer.code or not answer.data:
+            return answer
+        data, cns = bytearray(answer.data), words.get("cdw10", 0) & 0xFF
+        if cns == 0:
+            size = int.from_bytes(data[0:8], "little") * 512
+            more = self.piece if size == self.full else 0
+            data[48:64] = (size + more).to_bytes(16, "little")
+        if cns == CONTROLLER:
+            sizes = [each.size for each in self.drive.state.namespaces]
+            told = int.from_bytes(data[UNVMCAP], "little")
+            told = max(0, told - self.piece * (self.full in sizes))
+            data[UNVMCAP] = told.to_bytes(16, "little")
+        return replace(answer, data=bytes(data))
+
+
+def test_a_layout_that_takes_more_than_its_size_holds_no_honest_drive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that its tenant made was smaller, and left all the rest to be had."""
+    with site(managing(Layout.ROOMY, CLEAR), tmp_path) as made:
+        Rounding(made.drive, made.before[0][1]).install(monkeypatch)
+        changed(made)
+        report = made.erase()
+        made.whole(report)

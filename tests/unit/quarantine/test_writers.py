@@ -80,7 +80,7 @@ MEMBERS = {
     },
     "alarm": {DECIDE},
     # A person's word for later, or that of a campaign that a person began.
-    "next_hold": {"operations/decisions.py", "service/campaigns.py"},
+    "next_hold": {"operations/decisions.py", "rules/decide.py", "service/campaigns.py"},
     "provider_generation": {"service/look.py"},
     "read_at": {"service/look.py"},
     "offered_as": {DECIDE},

@@ -62,8 +62,9 @@ def test_on_the_way_into_custody_nothing_is_lost(pool: Pool, wrong: str, request
         with contextlib.suppress(UnavailableError):
             pool.reconciler.look(pool.slot)
         assert not pool.on_offer
-    # What was done although the answer was spoiled is not done again.
-    assert fault.hits == (1 if fault.after else 2)
+    # What was done although the answer was spoiled is not done again, but for the lock: a return
+    # of before is refused by a write of ours alone, and of this one nobody saw the end.
+    assert fault.hits == (1 if fault.after and request_name == "custody" else 2)
     record = pool.record
     assert record.state is State.ERASING
     assert record.generation == generation + 1

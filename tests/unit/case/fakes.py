@@ -171,7 +171,7 @@ class FakeController:
             sanicap=0b11,
         )
 
-    def identify_namespace(self, _nsid: int) -> Any:
+    def identify_namespace(self, _nsid: int, *, attached: bool = True) -> Any:
         return namespace(LAYOUT)
 
     def identity(self) -> ControllerIdentity:

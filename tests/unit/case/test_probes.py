@@ -73,7 +73,7 @@ class FileController(FakeController):
     def active_namespaces(self) -> tuple[int, ...]:
         return (1,)
 
-    def identify_namespace(self, _nsid: int) -> Any:
+    def identify_namespace(self, _nsid: int, *, attached: bool = True) -> Any:
         found = namespace(LAYOUT)
         found.expected_byte = self.drive.promised
         return found

@@ -34,7 +34,7 @@ class Drive:
     def active_namespaces(self) -> tuple[int, ...]:
         return (1, 2)
 
-    def identify_namespace(self, _nsid: int) -> Any:
+    def identify_namespace(self, _nsid: int, *, attached: bool = True) -> Any:
         return SimpleNamespace(lba_format=1, extended_metadata=False, protection=0)
 
     def identity(self) -> ControllerIdentity:

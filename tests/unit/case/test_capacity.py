@@ -15,8 +15,7 @@ from eraser.case.state import CaseState
 from eraser.controller.passthru import success
 from eraser.protocol.policy import Policy
 from eraser.protocol.report import CommandRecord, EraseReport, Verdict
-from tests.lab.nvme.composed import build
-from tests.lab.nvme.composed.description import Description, Layout
+from tests.lab.nvme.composed.description import Layout
 from tests.lab.nvme.composed.host import Answer
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.linux.kernel import Kernel
@@ -40,6 +39,7 @@ from tests.unit.case.test_namespaceacts import (
     said,
     sent,
     site,
+    whole_format,
 )
 
 IDENTIFY, CONTROLLER, ACTIVE, ALLOCATED = 0x06, 0x01, 0x02, 0x10
@@ -57,6 +57,13 @@ def room(report: EraseReport) -> list[str]:
 
 def refused(kernel: Kernel, code: int) -> Answer:
     return replace(_SEND(kernel, 0xFF), code=code, again=False)
+
+
+def with_room(answer: Answer, told: int) -> Answer:
+    """Identify Controller with another UNVMCAP."""
+    data = bytearray(answer.data)
+    data[UNVMCAP] = told.to_bytes(16, "little")
+    return replace(answer, data=bytes(data))
 
 
 def attach_list(controller: int = 1) -> bytes:
@@ -117,9 +124,7 @@ class Silent(Firmware):
             self.left = self.times
         if code == IDENTIFY and words.get("cdw10", 0) & 0xFF == CONTROLLER and self.left:
             self.left -= 1
-            data = bytearray(answer.data)
-            data[UNVMCAP] = bytes(16)
-            return replace(answer, data=bytes(data))
+            return with_room(answer, 0)
         return answer
 
 
@@ -134,9 +139,7 @@ class Late(Firmware):
         answer = _SEND(kernel, code, **words)
         self.erased |= code in (0x80, 0x84)
         if code == IDENTIFY and words.get("cdw10", 0) & 0xFF == CONTROLLER and not self.erased:
-            data = bytearray(answer.data)
-            data[UNVMCAP] = bytes(16)
-            return replace(answer, data=bytes(data))
+            return with_room(answer, 0)
         return answer
 
 
@@ -166,18 +169,6 @@ def changed(made: Site) -> None:
     answer = _SEND(kernel, MANAGEMENT, cdw10=CREATE, send=bytes(data))
     assert answer.code == 0
     _SEND(kernel, ATTACHMENT, nsid=answer.dw0, cdw10=ATTACH, send=attach_list())
-
-
-def whole_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    """FNA bit 1: an erase of one namespace is one of all, so no Format fails."""
-    real = build.profile_of
-
-    def whole(what: Description) -> tuple[Any, Any]:
-        profile, faults = real(what)
-        kinds = replace(profile.format, secure_all_namespaces=True, broadcast=True)
-        return replace(profile, format=kinds), faults
-
-    monkeypatch.setattr(build, "profile_of", whole)
 
 
 @pytest.mark.parametrize("methods", [TWO, ONE, CLEAR], ids=["two", "one", "clear"])

@@ -387,6 +387,18 @@ def test_a_drive_that_refuses_it_is_held_for_nothing(
     assert "status 0x002" in text
 
 
+def whole_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FNA bit 1: an erase of one namespace is one of all, so no Format fails."""
+    real = build.profile_of
+
+    def whole(what: Description) -> tuple[Any, Any]:
+        profile, faults = real(what)
+        kinds = replace(profile.format, secure_all_namespaces=True, broadcast=True)
+        return replace(profile, format=kinds), faults
+
+    monkeypatch.setattr(build, "profile_of", whole)
+
+
 @pytest.mark.parametrize(
     ("methods", "policy"), [(CLEAR, QUICK), (ONE, HOLD)], ids=["Clear", "hold"]
 )
@@ -394,15 +406,7 @@ def test_capacity_that_came_back_no_more_holds_the_drive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: tuple[Method, ...], policy: Policy
 ) -> None:
     """Nothing of it is read, and whoever makes a namespace there would read it."""
-    real = build.profile_of
-
-    def whole(what: Description) -> tuple[Any, Any]:
-        profile, faults = real(what)
-        # FNA bit 1: an erase of one namespace is one of all, so no Format fails.
-        kinds = replace(profile.format, secure_all_namespaces=True, broadcast=True)
-        return replace(profile, format=kinds), faults
-
-    monkeypatch.setattr(build, "profile_of", whole)
+    whole_format(monkeypatch)
     refusing(monkeypatch, ATTACHMENT, ATTACH, set(range(1, 99)))
     with site(managing(Layout.ROOMY, methods), tmp_path, policy) as made:
         report = made.erase()

@@ -21,7 +21,8 @@ from tests.lab.tenant.relay import Relay
 
 SIZE: Final = 1 << 30
 """Bytes of a drive: with stripes XFS wants a log of 64 MiB and room around it."""
-_PLAY_S: Final = 600
+_RUN_S: Final = 600
+"""Of the role or the program: each may update an initramfs, minutes beside another guest."""
 _RESULT: Final = "result.json"
 _WRITES: Final = frozenset({"write", "write-zeroes", "dsm", "flush", "format", "sanitize"})
 _PLAYBOOK: Final = """
@@ -132,7 +133,7 @@ class Instance:
 
     def sh(self, script: str) -> str:
         """Run a shell script in it; returns what it printed."""
-        return self.guest.sh(script).stdout
+        return self.guest.sh(script, timeout=_RUN_S).stdout
 
     def device(self, slot: int) -> str:
         """The present node of the drive in a slot."""
@@ -180,7 +181,7 @@ class Instance:
             env=environment(self._collections),
             capture_output=True,
             text=True,
-            timeout=_PLAY_S,
+            timeout=_RUN_S,
             check=False,
         )
         found = json.loads(result.read_text()) if result.exists() else {}

@@ -177,7 +177,11 @@ def build(
         residues=report.residues,
         withheld=testimony.withheld,
         headline=wording.headline(
-            order.identity, sanitization, verification, withheld=bool(testimony.withheld)
+            order.identity,
+            sanitization,
+            verification,
+            withheld=bool(testimony.withheld),
+            unread=undone.unread(report),
         ),
         validation=_validation(testimony, issued_at),
     )

@@ -100,11 +100,16 @@ def _buffers(report: EraseReport) -> str:
     return f"Not examined: {memory}; by NVM Express a sanitize operation covers both."
 
 
-def _unread(report: EraseReport) -> Iterator[str]:
-    """Capacity that no namespace showed, beyond what temporary ones did."""
+def unread(report: EraseReport) -> int:
+    """Bytes that belonged to no namespace, beyond those that temporary ones had; 0 where nothing
+    was verified, which is said elsewhere."""
     if report.facts_after is None or report.verification is None:
-        return
-    if left := unallocated.unread(report):
+        return 0
+    return unallocated.unread(report)
+
+
+def _unread(report: EraseReport) -> Iterator[str]:
+    if left := unread(report):
         yield f"Not read: {left:,} bytes that belong to no namespace."
 
 

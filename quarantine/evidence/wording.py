@@ -44,17 +44,22 @@ def headline(
     verified: VerificationStatement,
     *,
     withheld: bool,
+    unread: int = 0,
 ) -> str:
-    """What was reported, what was read, and what came of it."""
+    """What was reported, what was read, and what came of it.
+
+    ``unread`` is in bytes: capacity that no namespace showed, or 0.
+    """
     good = outcomes.succeeded(done.techniques)
     bad = [name for name in outcomes.tried(done.techniques) if name not in good]
     without = f" {' and '.join(bad)} did not succeed." if bad else ""
     how = verified.method.partition(":")[0]
+    but = f" except for {unread:,} bytes that belong to no namespace" if unread else ""
     came = "was not handed out" if withheld else "was accepted for its next use"
     return (
         f"The drive {drive.model}, serial number {drive.serial}, reported success of "
         f"{' and '.join(good)}.{without} It was then read back"
-        f"{' in full' if how == 'full' else f' by {how}'}, and {came}."
+        f"{' in full' if how == 'full' else f' by {how}'}{but}, and {came}."
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from eraser.protocol import codec
+from eraser.protocol import codec, unallocated
 from eraser.protocol.policy import Unallocated
 from eraser.protocol.report import EraseReport
 from quarantine.evidence.certificate import Link
@@ -116,8 +116,12 @@ def test_capacity_that_the_drive_told_of_once_holds_it_where_the_policy_says_so(
     if lost:
         assert decision.ruling is Ruling.HOLD
         assert decision.code is HoldCode.CAPACITY_UNREAD
-        said = issue(Link(), found).certificate.not_done
-        assert f"Not read: {lost:,} bytes that belong to no namespace." in said
+        certificate = issue(Link(), found).certificate
+        assert f"Not read: {lost:,} bytes that belong to no namespace." in certificate.not_done
+    headline = issue(Link(), found).certificate.headline
+    left = unallocated.unread(found)
+    without = f" except for {left:,} bytes that belong to no namespace, and"
+    assert (without in headline) is bool(left)
 
 
 def test_a_namespace_that_stays_is_written_as_before() -> None:

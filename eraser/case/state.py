@@ -76,6 +76,8 @@ class CaseState:
     freed: Freed | None = None
     """The temporary namespaces are gone; another set may follow."""
     fingerprinted: Fingerprinted | None = None
+    renewed: bool = False
+    """Temporary namespaces were made after the fingerprints were taken: these are of others."""
     key: str = ""
     """SHA-256 of the key that the probes are made with."""
     key_lost: bool = False
@@ -194,7 +196,7 @@ class CaseState:
         if self.layout is None or self.inspected is None or self.inspected.facts is None:
             return False
         found = self.inspected.facts.namespaces
-        if self.restored is None or not self.restored.changed:
+        if not self.renewed and (self.restored is None or not self.restored.changed):
             found += self.temporary
         before = [entry for entry in found if entry.nsid == nsid]
         now = [entry for entry in self.layout if entry.nsid == nsid]
@@ -300,6 +302,7 @@ class CaseState:
                     self.uprooted.update(self.planted)
             case Allocating():
                 self.allocating, self.allocated, self.freed = entry, None, None
+                self.renewed = self.fingerprinted is not None
             case Allocated():
                 self.allocated, self.freed = entry, None
                 self.made.update(each.nsid for each in entry.namespaces)

@@ -30,9 +30,12 @@ from eraser.case import (
 )
 from eraser.case.entries import (
     Again,
+    Allocated,
+    Allocating,
     CommandEntry,
     Entry,
     Fingerprinted,
+    Freed,
     Identified,
     Inspected,
     Planned,
@@ -840,6 +843,17 @@ def test_probes_of_a_layout_that_is_gone_say_nothing() -> None:
     assert state.kept(2)
     state = folded(*seen, Restored(False, (other, second), (), ()))
     assert (state.canaries_planted, state.layout) == (700, (other, second))
+
+
+def test_fingerprints_of_a_temporary_namespace_are_not_of_the_next_one() -> None:
+    """It has the same number and size, and perhaps other blocks of the medium."""
+    made = (Allocating((1,)), Allocated((replace(LAYOUT, nsid=2),), 0, ""))
+    state = folded(Inspected(FACTS, None, ()), *made, Fingerprinted(8, ()))
+    assert state.kept(2)
+    for entry in (Freed(""), *made):
+        state.apply(entry)
+    assert not state.kept(2)
+    assert state.kept(1)
 
 
 def test_formats_of_each_layout_begin_with_canaries() -> None:

@@ -33,11 +33,11 @@ _TRIES, _PAUSE = 2, 1.0
 _LATE = 10
 """Looks, a pause apart, at a drive that does not tell yet of what it got back."""
 
-_INVALID_NAMESPACE = 0x00B
+_NOT_THERE = frozenset({0x002, 0x00B})
 _NO_CAPACITY = 0x115
 _NO_NUMBER = 0x116
-"""Invalid Namespace or Format; Namespace Insufficient Capacity, Namespace Identifier Unavailable
-(Base 2.0, figures 126 and 128)."""
+"""Of a number that no namespace has: Invalid Field, or Invalid Namespace or Format; Namespace
+Insufficient Capacity, Namespace Identifier Unavailable (Base 2.0, figures 126 and 128)."""
 
 
 def allocate(desk: CaseSession) -> None:
@@ -250,9 +250,7 @@ def _remove(desk: CaseSession, nsid: int) -> list[str]:
             desk.clock.sleep(_PAUSE)
         desk.recheck()
         deleted = _delete(desk, nsid)
-        if deleted.status == 0 or (
-            deleted.status == _INVALID_NAMESPACE and nsid not in _listed(desk)
-        ):
+        if deleted.status == 0 or (deleted.status in _NOT_THERE and nsid not in _listed(desk)):
             return []
     return [f"temporary namespace {nsid} stays: {_refusal(deleted)}"]
 

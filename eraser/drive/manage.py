@@ -32,8 +32,14 @@ OUR_KEY = (0x6E766D65_71756172).to_bytes(8, "little")
 
 
 def created(record: CommandRecord) -> int:
-    """The NSID that the drive chose (dword 0) for :data:`CREATE`; 0 where it failed."""
-    return (result_of(record.message) or 0) if record.status == 0 else 0
+    """The NSID that the drive chose (dword 0) for :data:`CREATE`; 0 where it failed, and for the
+    one that stands for all of them."""
+    nsid = (result_of(record.message) or 0) if record.status == 0 else 0
+    return 0 if nsid == _ALL else nsid
+
+
+_ALL = 0xFFFFFFFF
+"""The broadcast value (Base 2.0, 3.2.1.1)."""
 
 
 def set_feature(

@@ -317,23 +317,44 @@ def test_sizes_of_whole_pieces_are_among_those_asked_for(free: int, granule: int
     assert len(asked) < 60
 
 
+@pytest.mark.parametrize("number", [1, 0xFFFFFFFF])
 def test_no_namespace_of_the_layout_is_deleted_for_a_number_that_is_a_lie(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """It calls a new one by the number of the one that was there."""
+    """It calls a new one by the number of the one that was there, or by that of all."""
 
     class Liar(Firmware):
         def send(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer:
             answer = _SEND(kernel, code, **words)
             if (code, words.get("cdw10", 0) & SEL) == (MANAGEMENT, CREATE):
-                return replace(answer, dw0=1)
+                return replace(answer, dw0=number)
             return answer
 
     Liar().install(monkeypatch)
     with site(managing(Layout.ROOMY, ONE), tmp_path) as made:
         report = made.erase()
         assert made.before[0] in layout_of(made.drive)
-    assert "delete 1" not in sent(report)
+    assert f"delete {number}" not in sent(report)
+
+
+@pytest.mark.parametrize("methods", [ONE, CLEAR])
+def test_one_that_was_deleted_although_its_answer_was_lost_holds_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: tuple[Method, ...]
+) -> None:
+    """The second try finds a number that no namespace has: Invalid Field, by the standard."""
+
+    class Forgetful(Firmware):
+        def send(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer:
+            answer = _SEND(kernel, code, **words)
+            if (code, words.get("cdw10", 0) & SEL) != (MANAGEMENT, DELETE):
+                return answer
+            return refused(kernel, 0x002 if answer.code else 0x006)
+
+    Forgetful().install(monkeypatch)
+    with site(managing(Layout.ROOMY, methods), tmp_path) as made:
+        report = made.erase()
+        assert layout_of(made.drive) == made.before
+    assert (report.verdict, report.fit) == (Verdict.ERASED, True)
 
 
 def test_one_that_was_deleted_is_attached_no_more(

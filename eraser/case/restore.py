@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 
+from eraser.case import capacity
 from eraser.case import temporary as case_temporary
 from eraser.case.entries import CommandEntry, Restored
 from eraser.case.layout import change
@@ -190,6 +191,8 @@ def _one(desk: CaseSession, step: LayoutStep) -> list[str]:
             )
         )
     record = _create(desk, step, layout)
+    if record.status == _NO_CAPACITY and capacity.late(desk, layout.size):
+        record = _create(desk, step, layout)
     less = smaller(layout, desk.request.profile.size_tolerance)
     if record.status == _NO_CAPACITY and less is not None and step.act is LayoutCommand.CREATE:
         # Some drives do not give all that they were delivered with (docs/portraits.md).

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eraser.case.entries import Allocated, Allocating, Freed
+from eraser.case import capacity
+from eraser.case.entries import Allocated, Freed
 from eraser.case.layout import change
 from eraser.case.session import CaseSession
 from eraser.case.unlock import attach, look_anew
@@ -21,17 +22,13 @@ from eraser.erase.layout import create_data
 from eraser.protocol.policy import Unallocated
 from eraser.protocol.profile import NamespaceLayout
 from eraser.protocol.report import CommandRecord, Step
-from eraser.protocol.unallocated import SMALLEST
+from eraser.protocol.unallocated import PIECE, SMALLEST
 
 MOST = 8
 """Temporary namespaces of one drive: its room may be in pieces, and each takes several commands."""
-_ROUND = 1 << 30
-"""Bytes: many drives give whole units of it."""
 
 _TRIES, _PAUSE = 2, 1.0
 """Of deleting one, and the seconds in between."""
-_LATE = 10
-"""Looks, a pause apart, at a drive that does not tell yet of what it got back."""
 
 _NOT_THERE = frozenset({0x002, 0x00B})
 _NO_CAPACITY = 0x115
@@ -53,78 +50,56 @@ def allocate(desk: CaseSession) -> None:
     if skipped or not desk.controller.identify().can_manage_namespaces:
         return
     begun = state.allocating is not None and state.freed is None
-    if state.allocating is None and not _told(desk):
+    if state.allocating is None and not capacity.moved(state) and not capacity.told(desk):
         return
     with desk.step(Step.UNLOCK, "a temporary namespace over unallocated capacity"):
         desk.recheck()
-        problem, left = "", 0
+        problem = ""
         try:
             if not begun:
                 # What is there before, in the journal first: what comes on top is ours to delete,
                 # also after a crash between a create and its answer.
-                desk.note(_begin(desk))
+                desk.note(capacity.account(desk))
             problem = _make(desk)
         except CommandError as error:
             if error.status is None:
                 raise
             problem = str(error)
         active = tuple(sorted(_ours(desk) & desk.hold.paths.keys()))
-        made = layouts(active, described(desk.controller, active))
-        told = _told(desk)
-        wanted = 0 if state.allocating is None else state.allocating.capacity
-        if (lost := wanted - told - sum(map(_bytes, made))) >= SMALLEST:
+        made = described(desk.controller, active)
+        told = capacity.told(desk)
+        lost = max(0, _account(desk) - told - _most(made))
+        if lost >= SMALLEST + _permitted(desk):
             # Not by the drive's last word alone: what was there belongs to somebody.
-            left = lost
             problem = problem or f"that the drive tells of {lost} bytes of it no more"
-        desk.note(Allocated(made, told + left, problem))
+        left = told + (lost if lost >= SMALLEST else 0)
+        desk.note(Allocated(layouts(active, made), left, problem))
 
 
-def _begin(desk: CaseSession) -> Allocating:
-    """What there is to be had: what the drive tells, and what it told of before and is in no
-    namespace now, for a layout that was put right may have needed it."""
-    state, controller, told = desk.state, desk.controller, _told(desk)
-    before = _listed(desk) - state.made
-    active = before & set(controller.active_namespaces())
-    standing = described(controller, tuple(sorted(active)))
-    standing += described(controller, tuple(sorted(before - active)), attached=False)
-    sizes = [taken(namespace) for _nsid, namespace in standing]
-    least, most = sum(least for least, _ in sizes), sum(most for _, most in sizes)
-    total = max(told + least, 0 if state.allocating is None else state.allocating.total)
-    return Allocating(tuple(sorted(before)), max(told, total - most), total)
+def _account(desk: CaseSession) -> int:
+    """Bytes that are to be had in all, by the case's account."""
+    allocating = desk.state.allocating
+    return 0 if allocating is None else allocating.capacity
 
 
-def taken(namespace: IdentifyNamespace) -> tuple[int, int]:
-    """What one takes of the drive's capacity, bytes: at least, and at most.
-
-    Some drives count its metadata and some do not, and some give whole pieces: they say so
-    (NVMCAP), of which no more is believed than a piece of the largest kind.
-    """
-    whole = namespace.size + namespace.blocks * namespace.metadata_bytes
-    return namespace.size, max(whole, min(namespace.takes, whole + _ROUND))
+def _permitted(desk: CaseSession) -> int:
+    """Bytes that the model need not give back, by its profile."""
+    profile = desk.request.profile
+    return profile.size_tolerance * len(profile.namespaces)
 
 
-def _bytes(layout: NamespaceLayout) -> int:
-    """What a temporary one has of it, with its metadata."""
-    return layout.blocks * (layout.block_bytes + layout.metadata_bytes)
+Described = tuple[tuple[int, IdentifyNamespace], ...]
+
+
+def _most(found: Described) -> int:
+    """What namespaces take of the drive's capacity, bytes, at most."""
+    return sum(capacity.taken(namespace)[1] for _nsid, namespace in found)
 
 
 def _there(desk: CaseSession) -> bool:
     """Whether they all are: a run may have died while it deleted them."""
     wanted = {each.nsid for each in desk.state.temporary}
-    return not wanted or wanted <= _listed(desk)
-
-
-def _listed(desk: CaseSession) -> set[int]:
-    """Some firmware lists those alone that are attached, in the list of all too."""
-    controller = desk.controller
-    return {*controller.allocated_namespaces(), *controller.active_namespaces()}
-
-
-def _told(desk: CaseSession) -> int:
-    """UNVMCAP, bytes; 0 where it is more than there is in all."""
-    identify = desk.controller.identify()
-    told = identify.unallocated_bytes
-    return told if told <= identify.total_bytes else 0
+    return not wanted or wanted <= capacity.listed(desk)
 
 
 def _make(desk: CaseSession) -> str:
@@ -148,7 +123,7 @@ def _ours(desk: CaseSession) -> set[int]:
     allocating = desk.state.allocating
     if allocating is None:
         return set()
-    return (_listed(desk) | desk.state.made) - set(allocating.before)
+    return (capacity.listed(desk) | desk.state.made) - set(allocating.before)
 
 
 def _create_all(desk: CaseSession) -> str:
@@ -156,8 +131,10 @@ def _create_all(desk: CaseSession) -> str:
     pattern = _pattern(desk)
     if pattern is None:
         return "the drive describes no namespace to take the LBA format of"
-    while len(_ours(desk)) < MOST:
-        free, listed = _told(desk), _listed(desk)
+    while len(ours := _ours(desk)) < MOST:
+        told, listed = capacity.told(desk), capacity.listed(desk)
+        # What the drive does not tell of it may give all the same.
+        free = max(told, _account(desk) - _most(_described(desk, ours)))
         if free < SMALLEST:
             return ""
         last: CommandRecord | None = None
@@ -169,10 +146,33 @@ def _create_all(desk: CaseSession) -> str:
             return ""  # nor does the drive have it for anybody else
         if last.status != 0:
             return _refusal(last)
-        if _listed(desk) == listed and _told(desk) >= free:
+        same = capacity.listed(desk) == listed and capacity.told(desk) >= told > 0
+        if same or _ours(desk) == ours:
             # It would call as many created as it is asked for.
             return "the drive called one created, and lists none"
+        _widen(desk, pattern, manage.created(last))
     return f"it is in more than {MOST} pieces"
+
+
+def _described(desk: CaseSession, numbers: set[int]) -> Described:
+    active = numbers & set(desk.controller.active_namespaces())
+    return described(desk.controller, tuple(sorted(active))) + described(
+        desk.controller, tuple(sorted(numbers - active)), attached=False
+    )
+
+
+def _widen(desk: CaseSession, pattern: NamespaceLayout, nsid: int) -> None:
+    """Makes one as large as what it takes of the drive: some give whole pieces, and the rest of
+    one would be shown to whoever asks for more."""
+    for _nsid, found in _described(desk, {nsid} & _ours(desk)):
+        block = found.block_bytes + found.metadata_bytes
+        _least, most = capacity.taken(found)
+        told, whole = capacity.told(desk), most // block * found.block_bytes
+        if whole <= found.size or _delete(desk, nsid).status != 0:
+            return
+        capacity.late(desk, told + most)
+        if _create(desk, pattern, whole).status != 0:
+            _create(desk, pattern, found.size)  # it counts more than it gives
 
 
 def sizes(free: int) -> Iterator[int]:
@@ -182,7 +182,7 @@ def sizes(free: int) -> Iterator[int]:
     """
     last = free
     yield free
-    for unit in (_ROUND, SMALLEST):
+    for unit in (PIECE, SMALLEST):
         if SMALLEST <= (whole := free // unit * unit) < last:
             yield (last := whole)
     # UNVMCAP is a sum, and says nothing of the largest piece.
@@ -239,7 +239,9 @@ def free(desk: CaseSession) -> None:
             desk.hold.drop()
             problems = [text for nsid in sorted(numbers) for text in _remove(desk, nsid)]
             look_anew(desk)
-            _wait_for(desk, problems)
+            if not problems:
+                # The layout may need it, and the last look is to find it.
+                capacity.late(desk, _account(desk) - SMALLEST + 1)
     desk.note(Freed("; ".join(problems)))
 
 
@@ -250,20 +252,11 @@ def _remove(desk: CaseSession, nsid: int) -> list[str]:
             desk.clock.sleep(_PAUSE)
         desk.recheck()
         deleted = _delete(desk, nsid)
-        if deleted.status == 0 or (deleted.status in _NOT_THERE and nsid not in _listed(desk)):
+        if deleted.status == 0 or (
+            deleted.status in _NOT_THERE and nsid not in capacity.listed(desk)
+        ):
             return []
     return [f"temporary namespace {nsid} stays: {_refusal(deleted)}"]
-
-
-def _wait_for(desk: CaseSession, problems: list[str]) -> None:
-    """Until the drive tells of the capacity that it got back; it may be late, and need not be."""
-    state = desk.state
-    if problems or state.allocating is None:
-        return
-    for _ in range(_LATE):
-        if state.allocating.capacity - _told(desk) < SMALLEST:
-            return
-        desk.clock.sleep(_PAUSE)
 
 
 def _delete(desk: CaseSession, nsid: int) -> CommandRecord:

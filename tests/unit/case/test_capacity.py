@@ -13,6 +13,7 @@ from eraser.case import temporary
 from eraser.case.entries import Allocating, Freed, Sent
 from eraser.case.state import CaseState
 from eraser.controller.passthru import success
+from eraser.protocol import unallocated
 from eraser.protocol.policy import Policy
 from eraser.protocol.report import CommandRecord, EraseReport, Verdict
 from tests.lab.nvme.composed.description import Layout
@@ -117,8 +118,14 @@ class Silent(Firmware):
 
     times: int
     left: int = 0
+    gives: int | None = None
+    """While it is silent it creates namespaces of this size, bytes, and no other; None: of any."""
 
     def send(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer:
+        creates = (code, words.get("cdw10", 0) & SEL) == (MANAGEMENT, CREATE)
+        asked = int.from_bytes(words["send"][:8], "little") * 512 if creates else None
+        if creates and self.left and self.gives not in (None, asked):
+            return refused(kernel, NO_CAPACITY)
         answer = _SEND(kernel, code, **words)
         if (code, words.get("cdw10", 0) & SEL) == (MANAGEMENT, DELETE) and answer.code == 0:
             self.left = self.times
@@ -158,17 +165,31 @@ class Granular(Firmware):
         return _SEND(kernel, code, **words)
 
 
+def create(made: Site, size: int, lba_format: int) -> None:
+    """What a tenant does: a namespace of so many bytes, attached."""
+    data = bytearray(4096)
+    data[0:8] = data[8:16] = (size // 512).to_bytes(8, "little")
+    data[26] = lba_format
+    answer = _SEND(made.kernel, MANAGEMENT, cdw10=CREATE, send=bytes(data))
+    assert answer.code == 0
+    _SEND(made.kernel, ATTACHMENT, nsid=answer.dw0, cdw10=ATTACH, send=attach_list())
+
+
 def changed(made: Site) -> None:
     """Its tenant made the first namespace smaller: the layout is restored."""
-    kernel, [found] = made.kernel, made.drive.state.namespaces
-    assert _SEND(kernel, MANAGEMENT, nsid=found.nsid, cdw10=DELETE).code == 0
-    blocks = (found.size - MIB) // 512
-    data = bytearray(4096)
-    data[0:8] = data[8:16] = blocks.to_bytes(8, "little")
-    data[26] = found.lba_format
-    answer = _SEND(kernel, MANAGEMENT, cdw10=CREATE, send=bytes(data))
-    assert answer.code == 0
-    _SEND(kernel, ATTACHMENT, nsid=answer.dw0, cdw10=ATTACH, send=attach_list())
+    [found] = made.drive.state.namespaces
+    assert _SEND(made.kernel, MANAGEMENT, nsid=found.nsid, cdw10=DELETE).code == 0
+    create(made, found.size - MIB, found.lba_format)
+
+
+def filled(made: Site) -> None:
+    """Its tenant laid a namespace over all that was free: none is when the case begins."""
+    create(made, made.drive.state.unallocated, made.drive.state.namespaces[0].lba_format)
+    made.kernel.reset()
+
+
+LEFT = {"room": lambda made: None, "smaller": changed, "filled": filled}
+"""What its tenant left: the layout as it was, a smaller namespace, one more."""
 
 
 @pytest.mark.parametrize("methods", [TWO, ONE, CLEAR], ids=["two", "one", "clear"])
@@ -218,40 +239,65 @@ def test_one_that_is_created_anew_is_read(
 @pytest.mark.parametrize(
     ("methods", "policy"), [(CLEAR, QUICK), (ONE, HOLD)], ids=["Clear", "hold"]
 )
+@pytest.mark.parametrize("left", ["smaller", "filled"])
 def test_capacity_that_the_drive_tells_of_no_more_holds_the_drive(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: tuple[Method, ...], policy: Policy
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    methods: tuple[Method, ...],
+    policy: Policy,
+    left: str,
 ) -> None:
     """It was deleted for the layout's sake, and a Format of it may have been a lie."""
-    Silent(EVER).install(monkeypatch)
     whole_format(monkeypatch)
     with site(managing(Layout.ROOMY, methods), tmp_path, policy) as made:
-        changed(made)
+        Silent(EVER, gives=made.before[0][1]).install(monkeypatch)
+        LEFT[left](made)
         report = made.erase()
     assert (report.verdict, report.fit) == (Verdict.ERASED, False)
     assert any("tells of" in reason for reason in report.reasons), report.reasons
 
 
+@pytest.mark.parametrize("left", LEFT)
 def test_capacity_that_the_drive_tells_of_no_more_is_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
 ) -> None:
-    Silent(EVER).install(monkeypatch)
     with site(managing(Layout.ROOMY, TWO), tmp_path) as made:
+        Silent(EVER, gives=made.before[0][1]).install(monkeypatch)
+        LEFT[left](made)
         report = made.erase()
         made.whole(report)
-    assert any("tells of" in text for text in said(report))
+    assert left != "room" or any("tells of" in text for text in said(report))
     [text] = room(report)
     assert "nobody has read them" in text
+    assert unallocated.unread(report) == made.drive.state.unallocated
 
 
-@pytest.mark.parametrize("change", [False, True], ids=["layout as it was", "layout changed"])
-@pytest.mark.parametrize("methods", [TWO, CLEAR], ids=["two", "clear"])
-def test_a_drive_that_tells_of_it_late_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: tuple[Method, ...], change: bool
+@pytest.mark.parametrize("methods", [TWO, ONE, CLEAR], ids=["two", "one", "clear"])
+@pytest.mark.parametrize("left", LEFT)
+def test_capacity_that_the_drive_gives_although_it_does_not_tell_of_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: tuple[Method, ...], left: str
 ) -> None:
-    Silent(3).install(monkeypatch)
-    with site(managing(Layout.ROOMY, methods), tmp_path) as made:
-        if change:
-            changed(made)
+    Silent(EVER).install(monkeypatch)
+    with site(managing(Layout.ROOMY, methods), tmp_path, HOLD) as made:
+        LEFT[left](made)
+        report = made.erase()
+        made.whole(report)
+    assert report.verification is not None
+    [size] = [each.blocks * 4096 for each in report.verification.namespaces if each.temporary]
+    assert size == made.drive.state.unallocated
+    assert room(report) == []
+    assert unallocated.unread(report) == 0
+
+
+@pytest.mark.parametrize("left", LEFT)
+@pytest.mark.parametrize("methods", [TWO, ONE, CLEAR], ids=["two", "one", "clear"])
+def test_a_drive_that_tells_of_it_late_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: tuple[Method, ...], left: str
+) -> None:
+    """Nor does it give of it meanwhile."""
+    with site(managing(Layout.ROOMY, methods), tmp_path, HOLD) as made:
+        Silent(5, gives=0).install(monkeypatch)
+        LEFT[left](made)
         report = made.erase()
         made.whole(report)
     assert room(report) == []
@@ -420,3 +466,69 @@ def test_a_layout_that_takes_more_than_its_size_holds_no_honest_drive(
         changed(made)
         report = made.erase()
         made.whole(report)
+
+
+@dataclass
+class Pieces(Firmware):
+    """It gives its namespaces whole pieces, which do not lie together, and says what each takes
+    (NVMCAP)."""
+
+    drive: Drive
+    piece: int = 1900 << 10
+    overhead: bool = False
+    """What one takes beyond its size is nobody's: it gives none of that size."""
+
+    def __post_init__(self) -> None:
+        self.built = {each.nsid for each in self.drive.state.namespaces}
+
+    def taken(self, size: int) -> int:
+        return -(-size // self.piece) * self.piece
+
+    def told(self) -> int:
+        more = (each.size for each in self.drive.state.namespaces if each.nsid not in self.built)
+        free = self.drive.state.size - sum(
+            each.size for each in self.drive.state.namespaces if each.nsid in self.built
+        )
+        return free // self.piece * self.piece - sum(map(self.taken, more))
+
+    def send(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer:
+        if (code, words.get("cdw10", 0) & SEL) == (MANAGEMENT, CREATE):
+            size = int.from_bytes(words["send"][:8], "little") * 512
+            whole = self.overhead and size == self.piece
+            if self.taken(size) > min(self.piece, self.told()) or whole:
+                return refused(kernel, NO_CAPACITY)
+        answer = _SEND(kernel, code, **words)
+        cns = words.get("cdw10", 0) & 0xFF
+        if code != IDENTIFY or answer.code or not answer.data:
+            return answer
+        if cns == CONTROLLER:
+            return with_room(answer, self.told())
+        if cns in (0, 0x11) and words.get("nsid") not in self.built:
+            data = bytearray(answer.data)
+            size = int.from_bytes(data[0:8], "little") * 512
+            data[48:64] = self.taken(size).to_bytes(16, "little")
+            return replace(answer, data=bytes(data))
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("methods", "policy"), [(CLEAR, QUICK), (ONE, HOLD)], ids=["Clear", "hold"]
+)
+@pytest.mark.parametrize("overhead", [False, True], ids=["all of a piece", "with an overhead"])
+def test_pieces_that_do_not_lie_together_are_read_whole(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    methods: tuple[Method, ...],
+    policy: Policy,
+    overhead: bool,
+) -> None:
+    """Each is asked for by a power of two, and then by what it takes: its next tenant may."""
+    with site(managing(Layout.ROOMY, methods), tmp_path, policy, size=24 << 20) as made:
+        firmware = Pieces(made.drive, overhead=overhead)
+        firmware.install(monkeypatch)
+        report = made.erase()
+        made.whole(report)
+    assert report.verification is not None
+    read = [each.blocks * 4096 for each in report.verification.namespaces if each.temporary]
+    assert len(read) == 2
+    assert (set(read) == {firmware.piece}) is not overhead

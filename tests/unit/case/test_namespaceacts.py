@@ -94,9 +94,11 @@ class Site:
 
 
 @contextmanager
-def site(what: Description, directory: Path, policy: Policy = QUICK) -> Iterator[Site]:
+def site(
+    what: Description, directory: Path, policy: Policy = QUICK, size: int = 6 << 20
+) -> Iterator[Site]:
     directory.mkdir(exist_ok=True)
-    with bench(what, directory, size=6 << 20) as (drive, host, clock):
+    with bench(what, directory, size=size) as (drive, host, clock):
         kernel = Kernel(host, directory / "root")
         machine = lab.linux(kernel, clock)
         profile = lab.profile_of(machine)

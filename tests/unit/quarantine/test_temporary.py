@@ -8,6 +8,7 @@ import pytest
 
 from eraser.protocol import codec, unallocated
 from eraser.protocol.policy import Unallocated
+from eraser.protocol.profile import NamespaceLayout
 from eraser.protocol.report import EraseReport
 from quarantine.evidence.certificate import Link
 from quarantine.record.words.reasons import HoldCode
@@ -79,7 +80,7 @@ def test_what_belongs_to_no_namespace_and_was_not_read_is_said(
 def looks(before: int, after: int, made: int = 0, oacs: int = FACTS.oacs) -> EraseReport:
     """What the drive told of capacity in no namespace, and how much of it was read."""
     room = (replace(ROOM, blocks=made, read=made, zeros=made),) if made else ()
-    facts = replace(FACTS, oacs=oacs, total_bytes=2 * FACTS.total_bytes)
+    facts = replace(FACTS, oacs=oacs, total_bytes=FACTS.total_bytes + max(before, after))
     return replace(
         report() if made else REPORT,
         facts_before=replace(facts, unallocated_bytes=before),
@@ -106,9 +107,8 @@ def looks(before: int, after: int, made: int = 0, oacs: int = FACTS.oacs) -> Era
 def test_capacity_that_the_drive_told_of_once_holds_it_where_the_policy_says_so(
     found: EraseReport, lost: int
 ) -> None:
-    wanted = replace(ORDER.policy.verification, unallocated=Unallocated.HOLD)
     profile = replace(ORDER.profile, total_bytes=0)
-    order = replace(ORDER, policy=replace(ORDER.policy, verification=wanted), profile=profile)
+    order = replace(ORDER, policy=replace(ORDER.policy, verification=HOLDING), profile=profile)
     decision = check(order, found, RECORD)
     assert (f"{lost} bytes belonged to no namespace" in decision.reason) is bool(lost)
     printing = check(replace(order, policy=ORDER.policy), found, RECORD)
@@ -122,6 +122,73 @@ def test_capacity_that_the_drive_told_of_once_holds_it_where_the_policy_says_so(
     left = unallocated.unread(found)
     without = f" except for {left:,} bytes that belong to no namespace, and"
     assert (without in headline) is bool(left)
+
+
+FIFTH = replace(NAMESPACE, nsid=2, blocks=1 << 19)
+"""A namespace that a tenant laid over all that was free."""
+HALF = replace(NAMESPACE, blocks=NAMESPACE.blocks // 2)
+HOLDING = replace(ORDER.policy.verification, unallocated=Unallocated.HOLD)
+
+
+def rearranged(
+    was: tuple[NamespaceLayout, ...], free: int, now: int, *, room: int = FIFTH.size, read: int = 0
+) -> EraseReport:
+    """The layout was put right: what there was to be had before and after, and was read of it."""
+    blocks = read // 4096
+    made = (replace(ROOM, blocks=blocks, read=blocks, zeros=blocks),) if blocks else ()
+    facts = replace(FACTS, total_bytes=FACTS.total_bytes + room)
+    return replace(
+        report(),
+        facts_before=replace(facts, namespaces=was, unallocated_bytes=free),
+        facts_after=replace(facts, unallocated_bytes=now),
+        verification=replace(VERIFICATION, namespaces=(COUNTS, *made)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "lost", "unread"),
+    [
+        # Deleted, and told of no more; told of, and not read; read; read, and told of no more.
+        (rearranged((NAMESPACE, FIFTH), 0, 0), FIFTH.size, FIFTH.size),
+        (rearranged((NAMESPACE, FIFTH), 0, FIFTH.size), 0, FIFTH.size),
+        (rearranged((NAMESPACE, FIFTH), 0, FIFTH.size, read=FIFTH.size), 0, 0),
+        (rearranged((NAMESPACE, FIFTH), 0, 0, read=FIFTH.size), 0, 0),
+        # A new namespace may take a piece more than it shows; what that is, nobody has read.
+        (rearranged((HALF,), HALF.size + (1 << 29), 0, room=1 << 29), 0, 1 << 29),
+        (rearranged((HALF,), HALF.size + (3 << 30), 0, room=3 << 30), 2 << 30, 3 << 30),
+        # It never told of it at all.
+        (rearranged((NAMESPACE,), 0, 0), 0, FIFTH.size),
+    ],
+)
+def test_capacity_that_was_in_a_namespace_and_is_told_of_no_more(
+    found: EraseReport, lost: int, unread: int
+) -> None:
+    profile = replace(ORDER.profile, total_bytes=0)
+    order = replace(ORDER, policy=replace(ORDER.policy, verification=HOLDING), profile=profile)
+    decision = check(order, found, RECORD)
+    assert (f"{lost} bytes belonged to no namespace" in decision.reason) is bool(lost)
+    if lost:
+        assert (decision.ruling, decision.code) == (Ruling.HOLD, HoldCode.CAPACITY_UNREAD)
+    said = issue(Link(), found).certificate
+    text = f"{unread:,} bytes that belong to no namespace"
+    assert (text in said.headline) is bool(unread)
+    assert any(text in line for line in said.not_done) is bool(unread)
+
+
+def test_a_host_that_holds_for_it_gives_the_code_whatever_the_sizes_allow() -> None:
+    """It knows what each namespace takes, and no report has that."""
+    found = rearranged((HALF,), HALF.size + (1 << 29), 0, room=1 << 29)
+    found = replace(found, fit=False, reasons=("bytes belong to no namespace",))
+    profile = replace(ORDER.profile, total_bytes=0)
+    order = replace(ORDER, policy=replace(ORDER.policy, verification=HOLDING), profile=profile)
+    assert check(order, found, RECORD).code is HoldCode.CAPACITY_UNREAD
+
+
+def test_capacity_of_a_drive_that_manages_no_namespaces_is_nobodys() -> None:
+    found = rearranged((NAMESPACE,), 0, 0)
+    assert found.facts_after is not None
+    found = replace(found, facts_after=replace(found.facts_after, oacs=0x16))
+    assert "belong to no namespace" not in issue(Link(), found).certificate.headline
 
 
 def test_a_namespace_that_stays_is_written_as_before() -> None:

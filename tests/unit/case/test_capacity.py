@@ -190,6 +190,19 @@ def filled(made: Site) -> None:
 
 LEFT = {"room": lambda made: None, "smaller": changed, "filled": filled}
 """What its tenant left: the layout as it was, a smaller namespace, one more."""
+METHODS = {"two": TWO, "one": ONE, "clear": CLEAR}
+_EACH = {"room": "two", "smaller": "one", "filled": "clear"}
+LEFT_TO = [
+    pytest.param(
+        METHODS[name],
+        left,
+        id=f"{left}-{name}",
+        marks=() if _EACH[left] == name else pytest.mark.campaign,
+    )
+    for left in LEFT
+    for name in METHODS
+]
+"""What erases it, and what its tenant left."""
 
 
 @pytest.mark.parametrize("methods", [TWO, ONE, CLEAR], ids=["two", "one", "clear"])
@@ -272,8 +285,7 @@ def test_capacity_that_the_drive_tells_of_no_more_is_printed(
     assert unallocated.unread(report) == made.drive.state.unallocated
 
 
-@pytest.mark.parametrize("methods", [TWO, ONE, CLEAR], ids=["two", "one", "clear"])
-@pytest.mark.parametrize("left", LEFT)
+@pytest.mark.parametrize(("methods", "left"), LEFT_TO)
 def test_capacity_that_the_drive_gives_although_it_does_not_tell_of_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: tuple[Method, ...], left: str
 ) -> None:
@@ -289,8 +301,7 @@ def test_capacity_that_the_drive_gives_although_it_does_not_tell_of_it_is_read(
     assert unallocated.unread(report) == 0
 
 
-@pytest.mark.parametrize("left", LEFT)
-@pytest.mark.parametrize("methods", [TWO, ONE, CLEAR], ids=["two", "one", "clear"])
+@pytest.mark.parametrize(("methods", "left"), LEFT_TO)
 def test_a_drive_that_tells_of_it_late_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: tuple[Method, ...], left: str
 ) -> None:

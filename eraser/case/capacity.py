@@ -14,6 +14,7 @@ from eraser.controller.passthru import NAMESPACE_MANAGEMENT
 from eraser.controller.spec import IdentifyNamespace
 from eraser.drive.inspect import described, layout_of
 from eraser.protocol import unallocated
+from eraser.protocol.report import ControllerFacts
 from eraser.protocol.unallocated import PIECE, SMALLEST
 
 _PAUSE = 1.0
@@ -41,11 +42,12 @@ def account(desk: CaseSession) -> Allocating:
 
     Waits for a drive that is late to tell of what it got back. Raises :class:`DriveError`.
     """
-    state, controller = desk.state, desk.controller
+    state = desk.state
     before = listed(desk) - state.made
-    active = before & set(controller.active_namespaces())
-    standing = described(controller, tuple(sorted(active)))
-    standing += described(controller, tuple(sorted(before - active)), attached=False)
+    standing = described_all(desk, before)
+    if not moved(state) and (facts := _inspected(state)) is not None:
+        # One that is hidden from the lists for a moment is not ours when it shows again.
+        before |= {each.nsid for each in (*facts.namespaces, *facts.detached)}
     least = sum(taken(namespace)[0] for _nsid, namespace in standing)
     most = sum(_most(state, *each) for each in standing)
     known = _known(state)
@@ -57,11 +59,74 @@ def account(desk: CaseSession) -> Allocating:
 
 def _most(state: CaseState, nsid: int, namespace: IdentifyNamespace) -> int:
     """What one takes at most; of one that stands since the inspection no more than then."""
-    facts = None if state.inspected is None else state.inspected.facts
+    facts = _inspected(state)
     found = () if facts is None else (*facts.namespaces, *facts.detached)
     now = layout_of(nsid, namespace)
     stands = any(each.nsid == nsid and not each.differences(now) for each in found)
     return taken(namespace)[0 if stands else 1]
+
+
+def accounted(desk: CaseSession) -> int:
+    """Bytes that are to be had in all, by the case's account; 0 before there is one."""
+    allocating = desk.state.allocating
+    return 0 if allocating is None else allocating.capacity
+
+
+def permitted(desk: CaseSession) -> int:
+    """Bytes that drives of the model need not give back, by their profile."""
+    profile = desk.request.profile
+    return profile.size_tolerance * len(profile.namespaces)
+
+
+def manages(desk: CaseSession) -> bool:
+    """Whether the drive manages namespaces, by its word of now or of the inspection: one that calls
+    itself another drive meanwhile has hidden nothing by that. Raises :class:`DriveError`."""
+    facts = _inspected(desk.state)
+    before = facts is not None and unallocated.manages(facts)
+    return before or desk.controller.identify().can_manage_namespaces
+
+
+def ours(desk: CaseSession) -> set[int]:
+    """What was not there before, of a run that died in between too, and what the drive called
+    created, for it may list it when it is attached and not before."""
+    allocating = desk.state.allocating
+    if allocating is None:
+        return set()
+    return (listed(desk) | desk.state.made) - set(allocating.before)
+
+
+Described = tuple[tuple[int, IdentifyNamespace], ...]
+
+
+def described_all(desk: CaseSession, numbers: set[int]) -> Described:
+    """Attached ones and others, as far as they describe themselves. Raises :class:`DriveError`."""
+    active = numbers & set(desk.controller.active_namespaces())
+    return described(desk.controller, tuple(sorted(active))) + described(
+        desk.controller, tuple(sorted(numbers - active)), attached=False
+    )
+
+
+def most(found: Described) -> int:
+    """What namespaces take of the drive's capacity, bytes, at most."""
+    return sum(taken(namespace)[1] for _nsid, namespace in found)
+
+
+def sizes_before(desk: CaseSession, free: int) -> tuple[int, ...]:
+    """Bytes of each namespace that the inspection found and that is gone, up to ``free``; none
+    where others were made since: their room may be in those.
+
+    What a drive gave once beside the namespaces that stand, it can give again.
+    """
+    facts = _inspected(desk.state)
+    if facts is None:
+        return ()
+    stood = {each.nsid: each for each in (*facts.namespaces, *facts.detached)}
+    standing = described_all(desk, listed(desk) - ours(desk))
+    for nsid, namespace in standing:
+        before = stood.pop(nsid, None)
+        if before is None or before.differences(layout_of(nsid, namespace)):
+            return ()
+    return tuple(each.size for each in stood.values() if SMALLEST <= each.size <= free)
 
 
 def moved(state: CaseState) -> bool:
@@ -69,9 +134,13 @@ def moved(state: CaseState) -> bool:
     return any(sent.opcode == NAMESPACE_MANAGEMENT for sent in state.sent)
 
 
+def _inspected(state: CaseState) -> ControllerFacts | None:
+    return None if state.inspected is None else state.inspected.facts
+
+
 def _known(state: CaseState) -> int:
     """Bytes in all, as the drive told before."""
-    facts = None if state.inspected is None else state.inspected.facts
+    facts = _inspected(state)
     counted = 0 if state.allocating is None else state.allocating.total
     return max(counted, 0 if facts is None else unallocated.least(facts))
 
@@ -93,6 +162,6 @@ def taken(namespace: IdentifyNamespace) -> tuple[int, int]:
     Some drives count its metadata and some do not, and some give whole pieces: they say so
     (NVMCAP), of which no more is believed than a piece of the largest kind.
     """
-    whole = namespace.size + namespace.blocks * namespace.metadata_bytes
+    whole = namespace.whole
     least = min(namespace.blocks, namespace.capacity) * namespace.block_bytes
     return least, max(whole, min(namespace.takes, whole + PIECE))

@@ -106,7 +106,10 @@ def make_again(desk: CaseSession) -> str:
     refused = "" if state.freed is None else state.freed.problem
     # Those that stay too: they are read with the rest, and deleted in the end.
     temporary.allocate(desk)
-    return refused or ("" if state.allocated is None else state.allocated.problem)
+    if refused or state.allocated is None:
+        return refused
+    gone = "" if state.temporary else "the drive gave none again of the capacity that it took back"
+    return state.allocated.problem or gone
 
 
 def formats(desk: CaseSession) -> bool:

@@ -9,7 +9,6 @@ from eraser.case.state import CaseState
 from eraser.drive.health import final, unfit
 from eraser.drive.profile import obstacles, unmendable
 from eraser.drive.residues import residues
-from eraser.erase.plan import Capabilities
 from eraser.protocol import buffers
 from eraser.protocol.applied import tolerated
 from eraser.protocol.policy import Label, Unallocated
@@ -22,7 +21,7 @@ from eraser.protocol.report import (
     Outcome,
     Verdict,
 )
-from eraser.protocol.unallocated import SMALLEST
+from eraser.protocol.unallocated import SMALLEST, manages
 from eraser.state.case_files import CaseRequest
 
 
@@ -166,7 +165,8 @@ def _unreached(
 
 def _told_late(state: CaseState, after: ControllerFacts | None) -> int:
     """Bytes of which the drive told when none could be made any more."""
-    if after is None or not Capabilities(after.oacs, after.fna, after.sanicap).manages:
+    before = None if state.inspected is None else state.inspected.facts
+    if after is None or not manages(before, after):
         return 0
     known = 0
     if state.allocating is not None and state.allocated is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 
-from eraser.case import capacity
+from eraser.case import creation
 from eraser.case import temporary as case_temporary
 from eraser.case.entries import CommandEntry, Restored
 from eraser.case.layout import change
@@ -34,9 +34,6 @@ from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import DriveError
 from eraser.protocol.profile import NamespaceLayout, layout_differences
 from eraser.protocol.report import CommandRecord, ControllerFacts, Step, Verdict
-
-_NO_CAPACITY = 0x115
-"""Command specific status (Base 2.0, figure 128)."""
 
 
 def restore(desk: CaseSession) -> None:
@@ -190,15 +187,9 @@ def _one(desk: CaseSession, step: LayoutStep) -> list[str]:
                 note=f"LBA format of namespace {step.nsid}",
             )
         )
-    record = _create(desk, step, layout)
-    if record.status == _NO_CAPACITY and capacity.late(desk, layout.size):
-        record = _create(desk, step, layout)
-    less = smaller(layout, desk.request.profile.size_tolerance)
-    if record.status == _NO_CAPACITY and less is not None and step.act is LayoutCommand.CREATE:
-        # Some drives do not give all that they were delivered with (docs/portraits.md).
-        record = _create(desk, step, less)
+    record = _create_one(desk, step, layout)
     problems = wrong(record)
-    if record.status == _NO_CAPACITY:
+    if record.status == creation.NO_CAPACITY:
         free = desk.controller.identify().unallocated_bytes
         problems[-1] += (
             f"; {free} bytes are unallocated, {layout.size} are needed; where drives of this model "
@@ -213,6 +204,22 @@ def _one(desk: CaseSession, step: LayoutStep) -> list[str]:
             f"restore: expected the new namespace to be number {step.nsid}, found {nsid}"
         )
     return problems if step.act is LayoutCommand.PLACE else problems + attach(desk, nsid)
+
+
+def _create_one(desk: CaseSession, step: LayoutStep, layout: NamespaceLayout) -> CommandRecord:
+    """With patience: a drive may be late to give what it got back, whatever it tells of it."""
+    # Some drives do not give all that they were delivered with (docs/portraits.md).
+    less = smaller(layout, desk.request.profile.size_tolerance)
+    may_be_less = less is not None and step.act is LayoutCommand.CREATE
+    for tried in range(creation.LATE + 1):
+        if tried:
+            desk.clock.sleep(creation.PAUSE)
+        record = _create(desk, step, layout)
+        if record.status == creation.NO_CAPACITY and less is not None and may_be_less:
+            record = _create(desk, step, less)
+        if record.status != creation.NO_CAPACITY:
+            break
+    return record
 
 
 def _create(desk: CaseSession, step: LayoutStep, layout: NamespaceLayout) -> CommandRecord:

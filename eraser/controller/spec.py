@@ -261,6 +261,11 @@ class IdentifyNamespace:
         return self.blocks * self.block_bytes
 
     @property
+    def whole(self) -> int:
+        """Bytes that can be addressed, with their metadata."""
+        return self.blocks * (self.block_bytes + self.metadata_bytes)
+
+    @property
     def write_protected(self) -> bool:
         """NSATTR bit 0."""
         return bool(self.attributes & 1)

@@ -26,23 +26,26 @@ def told(facts: ControllerFacts | None) -> int:
 
 def least(facts: ControllerFacts) -> int:
     """What there is in all at least: what is told of, and what the namespaces show."""
-    return told(facts) + sum(
-        min(each.blocks, each.blocks if each.capacity is None else each.capacity) * each.block_bytes
-        for each in _namespaces(facts)
-    )
+    return told(facts) + sum(map(_least, _namespaces(facts)))
+
+
+def manages(*looks: ControllerFacts | None) -> bool:
+    """Whether the drive managed namespaces by any of the looks at it: what one hides, an other
+    tells. Nobody can make one on a drive that does not."""
+    return any(look is not None and bool(look.oacs & _MANAGES) for look in looks)
 
 
 def unread(report: EraseReport) -> int:
     """What no temporary namespace had, of the most that the drive told or hid."""
     after = report.facts_after
-    most = max(_before(report), told(after) + hidden(after))
+    hides = hidden(after) if manages(report.facts_before, after) else 0
+    most = max(_before(report), told(after) + hides)
     return max(0, most - _read(report.verification))
 
 
 def hidden(facts: ControllerFacts | None) -> int:
-    """What there is in all (TNVMCAP) beyond what the namespaces show and what is told of; 0 for a
-    drive that manages no namespaces: nobody else can make one there."""
-    if facts is None or not facts.oacs & _MANAGES:
+    """What there is in all (TNVMCAP) beyond what the namespaces show and what is told of."""
+    if facts is None:
         return 0
     whole = sum(map(_whole, _namespaces(facts)))
     over = facts.total_bytes - told(facts) - whole
@@ -54,9 +57,12 @@ def unsteady(report: EraseReport) -> int:
     which it told afterwards alone where its layout is the same; and no temporary namespace had. 0
     for a drive that manages none."""
     after = report.facts_after
-    if after is None or not after.oacs & _MANAGES:
+    if after is None or not manages(report.facts_before, after):
         return 0
-    before, now, read = _before(report), told(after), _read(report.verification)
+    # A new namespace may take a piece more than it shows; what it says of that (NVMCAP), no report
+    # has. It is printed, and holds nobody.
+    before = _before(report, spare=PIECE)
+    now, read = told(after), _read(report.verification)
     come = now - max(before, read) if _same_layout(report) else 0
     return max(0, before - max(now, read), come)
 
@@ -65,34 +71,45 @@ _MANAGES = 1 << 3
 """OACS bit 3: Namespace Management and Attachment."""
 
 
-def _before(report: EraseReport) -> int:
-    """What there was to be had by the look before the erase, with the layout that it left."""
+def _before(report: EraseReport, spare: int = 0) -> int:
+    """What there was to be had by the look before the erase, with the layout that it left, each
+    new namespace of which takes ``spare`` bytes more than it shows."""
     before, after = report.facts_before, report.facts_after
     if before is None or after is None:
         return 0
     if _same_layout(report):
         return told(before)
-    stood = {(each.nsid, each.size) for each in _namespaces(before)}
-    # A new one may take a piece more than it shows; what it says of that (NVMCAP), no report has.
+    if not manages(before, after):
+        return 0
+    stood = {_size(each): each for each in _namespaces(before)}
     now = sum(
-        each.size if (each.nsid, each.size) in stood else _whole(each) + PIECE
+        _least(each) if _size(each) in stood else _whole(each) + spare
         for each in _namespaces(after)
     )
-    return max(0, least(before) - now)
+    over = least(before) - now
+    return over if over >= SMALLEST else 0
 
 
 def _same_layout(report: EraseReport) -> bool:
     before, after = report.facts_before, report.facts_after
-    return before is not None and after is not None and _sizes(before) == _sizes(after)
+    if before is None or after is None:
+        return False
+    return sorted(map(_size, _namespaces(before))) == sorted(map(_size, _namespaces(after)))
+
+
+def _size(layout: NamespaceLayout) -> tuple[int, int, int]:
+    return layout.nsid, layout.size, _least(layout)
+
+
+def _least(layout: NamespaceLayout) -> int:
+    """What one has of the drive at least: a thin one has less than it shows."""
+    capacity = layout.blocks if layout.capacity is None else layout.capacity
+    return min(layout.blocks, capacity) * layout.block_bytes
 
 
 def _whole(layout: NamespaceLayout) -> int:
     """What one shows, with its metadata."""
     return layout.blocks * (layout.block_bytes + layout.metadata_bytes)
-
-
-def _sizes(facts: ControllerFacts) -> list[tuple[int, int]]:
-    return sorted((each.nsid, each.size) for each in _namespaces(facts))
 
 
 def _namespaces(facts: ControllerFacts) -> tuple[NamespaceLayout, ...]:

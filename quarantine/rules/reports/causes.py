@@ -104,7 +104,8 @@ def _unreached(order: EraseOrder, report: EraseReport) -> bool:
     asked = order.policy.verification.unallocated is Unallocated.HOLD
     reached = read is not None and any(n.temporary for n in read.namespaces)
     there = bool(facts.unallocated_bytes) and not reached
-    hides = unallocated.hidden(facts) > unallocated.hidden(report.facts_before)
+    managed = unallocated.manages(report.facts_before, facts)
+    hides = managed and unallocated.hidden(facts) > unallocated.hidden(report.facts_before)
     return (there or hides or bool(unallocated.unsteady(report))) and (
         asked or report.achieved is Label.CLEAR
     )

@@ -3,13 +3,16 @@ over, and no honest drive is held for its way of telling (docs/decisions/unalloc
 
 from __future__ import annotations
 
+import contextlib
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eraser.case import temporary
+from eraser.case import creation
 from eraser.case.entries import Allocating, Freed, Sent
 from eraser.case.state import CaseState
 from eraser.controller.passthru import success
@@ -33,6 +36,7 @@ from tests.unit.case.test_namespaceacts import (
     ONE,
     QUICK,
     TWO,
+    Crash,
     Site,
     layout_of,
     managing,
@@ -46,7 +50,6 @@ from tests.unit.case.test_namespaceacts import (
 IDENTIFY, CONTROLLER, ACTIVE, ALLOCATED = 0x06, 0x01, 0x02, 0x10
 UNVMCAP = slice(296, 312)
 SEL = 0xF
-EVER = 10**9
 REFUSED, NO_CAPACITY = 0x002, 0x115
 MIB = 1 << 20
 _SEND = Kernel.send
@@ -114,23 +117,24 @@ class AttachedAlone(Firmware):
 
 @dataclass
 class Silent(Firmware):
-    """It tells of no unallocated capacity, so many times, after a namespace was deleted."""
+    """It tells of no unallocated capacity, so many seconds, after a namespace was deleted."""
 
-    times: int
-    left: int = 0
+    seconds: float = math.inf
     gives: int | None = None
     """While it is silent it creates namespaces of this size, bytes, and no other; None: of any."""
+    now: Callable[[], float] = float
+    until: float = 0.0
 
     def send(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer:
+        silent = self.now() < self.until
         creates = (code, words.get("cdw10", 0) & SEL) == (MANAGEMENT, CREATE)
         asked = int.from_bytes(words["send"][:8], "little") * 512 if creates else None
-        if creates and self.left and self.gives not in (None, asked):
+        if creates and silent and self.gives not in (None, asked):
             return refused(kernel, NO_CAPACITY)
         answer = _SEND(kernel, code, **words)
         if (code, words.get("cdw10", 0) & SEL) == (MANAGEMENT, DELETE) and answer.code == 0:
-            self.left = self.times
-        if code == IDENTIFY and words.get("cdw10", 0) & 0xFF == CONTROLLER and self.left:
-            self.left -= 1
+            self.until = self.now() + self.seconds
+        if code == IDENTIFY and words.get("cdw10", 0) & 0xFF == CONTROLLER and silent:
             return with_room(answer, 0)
         return answer
 
@@ -175,11 +179,11 @@ def create(made: Site, size: int, lba_format: int) -> None:
     _SEND(made.kernel, ATTACHMENT, nsid=answer.dw0, cdw10=ATTACH, send=attach_list())
 
 
-def changed(made: Site) -> None:
+def changed(made: Site, less: int = MIB) -> None:
     """Its tenant made the first namespace smaller: the layout is restored."""
     [found] = made.drive.state.namespaces
     assert _SEND(made.kernel, MANAGEMENT, nsid=found.nsid, cdw10=DELETE).code == 0
-    create(made, found.size - MIB, found.lba_format)
+    create(made, found.size - less, found.lba_format)
 
 
 def filled(made: Site) -> None:
@@ -188,7 +192,7 @@ def filled(made: Site) -> None:
     made.kernel.reset()
 
 
-LEFT = {"room": lambda made: None, "smaller": changed, "filled": filled}
+LEFT = {"room": lambda made: None, "smaller": lambda made: changed(made), "filled": filled}
 """What its tenant left: the layout as it was, a smaller namespace, one more."""
 METHODS = {"two": TWO, "one": ONE, "clear": CLEAR}
 _EACH = {"room": "two", "smaller": "one", "filled": "clear"}
@@ -263,11 +267,12 @@ def test_capacity_that_the_drive_tells_of_no_more_holds_the_drive(
     """It was deleted for the layout's sake, and a Format of it may have been a lie."""
     whole_format(monkeypatch)
     with site(managing(Layout.ROOMY, methods), tmp_path, policy) as made:
-        Silent(EVER, gives=made.before[0][1]).install(monkeypatch)
+        Silent(gives=made.before[0][1]).install(monkeypatch)
         LEFT[left](made)
         report = made.erase()
     assert (report.verdict, report.fit) == (Verdict.ERASED, False)
-    assert any("tells of" in reason for reason in report.reasons), report.reasons
+    word = {"smaller": "tells of", "filled": "its last owner had"}[left]
+    assert any(word in reason for reason in report.reasons), report.reasons
 
 
 @pytest.mark.parametrize("left", LEFT)
@@ -275,7 +280,7 @@ def test_capacity_that_the_drive_tells_of_no_more_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
 ) -> None:
     with site(managing(Layout.ROOMY, TWO), tmp_path) as made:
-        Silent(EVER, gives=made.before[0][1]).install(monkeypatch)
+        Silent(gives=made.before[0][1]).install(monkeypatch)
         LEFT[left](made)
         report = made.erase()
         made.whole(report)
@@ -289,7 +294,7 @@ def test_capacity_that_the_drive_tells_of_no_more_is_printed(
 def test_capacity_that_the_drive_gives_although_it_does_not_tell_of_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: tuple[Method, ...], left: str
 ) -> None:
-    Silent(EVER).install(monkeypatch)
+    Silent().install(monkeypatch)
     with site(managing(Layout.ROOMY, methods), tmp_path, HOLD) as made:
         LEFT[left](made)
         report = made.erase()
@@ -307,7 +312,7 @@ def test_a_drive_that_tells_of_it_late_is_waited_for(
 ) -> None:
     """Nor does it give of it meanwhile."""
     with site(managing(Layout.ROOMY, methods), tmp_path, HOLD) as made:
-        Silent(5, gives=0).install(monkeypatch)
+        Silent(5, gives=0, now=made.machine.host.clock.monotonic).install(monkeypatch)
         LEFT[left](made)
         report = made.erase()
         made.whole(report)
@@ -367,7 +372,7 @@ def test_a_drive_that_creates_whole_pieces_is_asked_for_some(
     [(52 * MIB // 10, MIB), (1401 * MIB // 2, 2 * MIB), (20 * 1024 * MIB + 300 * MIB, 1024 * MIB)],
 )
 def test_sizes_of_whole_pieces_are_among_those_asked_for(free: int, granule: int) -> None:
-    asked = list(temporary.sizes(free))
+    asked = list(creation.sizes(free))
     assert asked == sorted(set(asked), reverse=True)
     assert asked[0] == free
     assert sum(size % granule == 0 for size in asked) >= 3
@@ -543,3 +548,197 @@ def test_pieces_that_do_not_lie_together_are_read_whole(
     read = [each.blocks * 4096 for each in report.verification.namespaces if each.temporary]
     assert len(read) == 2
     assert (set(read) == {firmware.piece}) is not overhead
+
+
+@dataclass
+class Slack(Firmware):
+    """A namespace takes a MiB more than it shows by its word (NVMCAP); once one was deleted, it
+    refuses so many creations."""
+
+    built: frozenset[int]
+    refusals: float
+    left: float = 0
+
+    def send(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer:
+        act = (code, words.get("cdw10", 0) & SEL)
+        if act == (MANAGEMENT, CREATE) and self.left > 0:
+            self.left -= 1
+            return refused(kernel, NO_CAPACITY)
+        answer = _SEND(kernel, code, **words)
+        if act == (MANAGEMENT, DELETE) and answer.code == 0 and words["nsid"] not in self.built:
+            self.left = self.refusals
+        cns = words.get("cdw10", 0) & 0xFF
+        if (
+            code == IDENTIFY
+            and cns in (0, 0x11)
+            and answer.data
+            and words["nsid"] not in self.built
+        ):
+            data = bytearray(answer.data)
+            size = int.from_bytes(data[0:8], "little") * 512
+            data[48:64] = (size + MIB).to_bytes(16, "little")
+            return replace(answer, data=bytes(data))
+        return answer
+
+
+@pytest.mark.parametrize(("refusals", "fit"), [(3, True), (math.inf, False)])
+def test_one_that_is_made_larger_comes_to_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusals: float, fit: bool
+) -> None:
+    """A drive that took back what it had given, and gave it no more, had a case go on for ever."""
+    with site(managing(Layout.ROOMY, CLEAR), tmp_path) as made:
+        Slack(frozenset({1}), refusals).install(monkeypatch)
+        report = made.erase()
+    assert (report.verdict, report.fit) == (Verdict.ERASED, fit), report.reasons
+    assert fit or any("none in place of one" in reason for reason in report.reasons)
+    assert len(sent(report)) < 60
+
+
+@dataclass
+class Deleted(Firmware):
+    """Something of its own once a namespace was deleted."""
+
+    since: float | None = None
+    now: Callable[[], float] = float
+
+    def send(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer:
+        act = (code, words.get("cdw10", 0) & SEL)
+        answer = self.changed(kernel, code, words) if self.since is not None else None
+        answer = answer or _SEND(kernel, code, **words)
+        if act == (MANAGEMENT, DELETE) and answer.code == 0:
+            self.since = self.now()
+        return answer
+
+    def changed(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer | None:
+        raise NotImplementedError
+
+
+class ManagesNoMore(Deleted):
+    """It calls itself a drive that manages no namespaces (OACS bit 3)."""
+
+    def changed(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer | None:
+        if code != IDENTIFY or words.get("cdw10", 0) & 0xFF != CONTROLLER:
+            return None
+        answer = _SEND(kernel, code, **words)
+        data = bytearray(answer.data)
+        data[256] &= ~8 & 0xFF
+        return replace(answer, data=bytes(data))
+
+
+class GivesLate(Deleted):
+    """It tells of what it got back, and gives nothing of it for five seconds."""
+
+    def changed(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer | None:
+        creates = (code, words.get("cdw10", 0) & SEL) == (MANAGEMENT, CREATE)
+        waits = self.since is not None and self.now() < self.since + 5
+        return refused(kernel, NO_CAPACITY) if creates and waits else None
+
+
+class GivesNoMore(Deleted):
+    """It tells of what it got back, and gives nobody any of it."""
+
+    def changed(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer | None:
+        creates = (code, words.get("cdw10", 0) & SEL) == (MANAGEMENT, CREATE)
+        return refused(kernel, NO_CAPACITY) if creates else None
+
+
+@dataclass
+class Keeps(Deleted):
+    """It keeps a MiB of what it got back, and has no number for a further namespace."""
+
+    most: int = 0
+    """Bytes of the largest namespace that it gives then."""
+
+    def changed(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer | None:
+        if (code, words.get("cdw10", 0) & SEL) == (MANAGEMENT, CREATE):
+            size = int.from_bytes(words["send"][:8], "little") * 512
+            if kernel.host.drive.state.namespaces:
+                return refused(kernel, 0x116)
+            return refused(kernel, NO_CAPACITY) if size > self.most else None
+        if code == IDENTIFY and words.get("cdw10", 0) & 0xFF == CONTROLLER:
+            free = max(0, kernel.host.drive.state.unallocated - MIB)
+            return with_room(_SEND(kernel, code, **words), free)
+        return None
+
+
+@pytest.mark.parametrize("left", ["smaller", "filled"])
+def test_a_drive_that_calls_itself_another_hides_nothing_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    ManagesNoMore().install(monkeypatch)
+    with site(managing(Layout.ROOMY, CLEAR), tmp_path) as made:
+        LEFT[left](made)
+        report = made.erase()
+    assert report.verification is not None
+    read = sum(each.blocks * 4096 for each in report.verification.namespaces if each.temporary)
+    assert read == made.drive.state.unallocated
+    assert unallocated.unread(report) == 0
+
+
+@pytest.mark.parametrize(("methods", "left"), LEFT_TO)
+def test_a_drive_that_gives_late_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: tuple[Method, ...], left: str
+) -> None:
+    with site(managing(Layout.ROOMY, methods), tmp_path) as made:
+        GivesLate(now=made.machine.host.clock.monotonic).install(monkeypatch)
+        LEFT[left](made)
+        report = made.erase()
+        made.whole(report)
+    assert unallocated.unread(report) == 0
+
+
+def test_what_its_last_owner_had_and_nobody_is_given_holds_the_drive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A piece that nobody is given is printed; this is none."""
+    whole_format(monkeypatch)
+    with site(managing(Layout.ROOMY, CLEAR), tmp_path) as made:
+        GivesNoMore().install(monkeypatch)
+        filled(made)
+        report = made.erase()
+    assert (report.verdict, report.fit) == (Verdict.ERASED, False)
+    assert any("its last owner had" in reason for reason in report.reasons), report.reasons
+
+
+@pytest.mark.parametrize(
+    ("methods", "policy"), [(CLEAR, QUICK), (ONE, HOLD)], ids=["Clear", "hold"]
+)
+def test_what_the_profile_lets_a_drive_keep_holds_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: tuple[Method, ...], policy: Policy
+) -> None:
+    with site(managing(Layout.ONE, methods), tmp_path, policy) as made:
+        made.profile = replace(made.profile, size_tolerance=MIB)
+        Keeps(most=made.before[0][1] - MIB).install(monkeypatch)
+        changed(made, 2 * MIB)
+        report = made.erase()
+    assert (report.verdict, report.fit) == (Verdict.ERASED, True), report.reasons
+    assert unallocated.unread(report) > 0, "it is printed"
+
+
+@pytest.mark.parametrize("moment", ["answered", "lost"])
+def test_one_that_was_not_made_larger_yet_is_by_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Killed once it was created; and where the answer to the deletion is lost."""
+    with site(managing(Layout.ROOMY, CLEAR), tmp_path, size=24 << 20) as made:
+        pieces, seen = Pieces(made.drive), list[int]()
+
+        class Killed(Firmware):
+            def send(self, kernel: Kernel, code: int, words: dict[str, Any]) -> Answer:
+                answer = pieces.send(kernel, code, words)
+                wanted = DELETE if moment == "lost" else CREATE
+                if (code, words.get("cdw10", 0) & SEL) == (MANAGEMENT, wanted) and not seen:
+                    seen.append(answer.code)
+                    if moment == "lost":
+                        return refused(kernel, 0x006)
+                    raise Crash
+                return answer
+
+        Killed().install(monkeypatch)
+        with contextlib.suppress(Crash):
+            made.erase()
+        report = made.erase()
+        made.whole(report)
+    assert report.verification is not None
+    read = [each.blocks * 4096 for each in report.verification.namespaces if each.temporary]
+    assert read == [pieces.piece, pieces.piece]

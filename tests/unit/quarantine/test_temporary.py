@@ -127,6 +127,8 @@ def test_capacity_that_the_drive_told_of_once_holds_it_where_the_policy_says_so(
 FIFTH = replace(NAMESPACE, nsid=2, blocks=1 << 19)
 """A namespace that a tenant laid over all that was free."""
 HALF = replace(NAMESPACE, blocks=NAMESPACE.blocks // 2)
+REST = replace(HALF, nsid=2, blocks=HALF.blocks + (1 << 20))
+THIN = replace(NAMESPACE, capacity=NAMESPACE.blocks // 2)
 HOLDING = replace(ORDER.policy.verification, unallocated=Unallocated.HOLD)
 
 
@@ -156,6 +158,9 @@ def rearranged(
         # A new namespace may take a piece more than it shows; what that is, nobody has read.
         (rearranged((HALF,), HALF.size + (1 << 29), 0, room=1 << 29), 0, 1 << 29),
         (rearranged((HALF,), HALF.size + (3 << 30), 0, room=3 << 30), 2 << 30, 3 << 30),
+        # A thin one was put back; a drive that manages some tells of no total.
+        (rearranged((THIN,), THIN.size // 2 + FIFTH.size, FIFTH.size, read=FIFTH.size), 0, 0),
+        (rearranged((HALF, REST), 0, 0, room=-NAMESPACE.size), 0, REST.size - HALF.size),
         # It never told of it at all.
         (rearranged((NAMESPACE,), 0, 0), 0, FIFTH.size),
     ],
@@ -186,8 +191,12 @@ def test_a_host_that_holds_for_it_gives_the_code_whatever_the_sizes_allow() -> N
 
 def test_capacity_of_a_drive_that_manages_no_namespaces_is_nobodys() -> None:
     found = rearranged((NAMESPACE,), 0, 0)
+    assert found.facts_before is not None
     assert found.facts_after is not None
-    found = replace(found, facts_after=replace(found.facts_after, oacs=0x16))
+    after = replace(found.facts_after, oacs=0x16)
+    # One that managed some before has hidden nothing by saying so.
+    assert unallocated.unread(replace(found, facts_after=after)) == FIFTH.size
+    found = replace(found, facts_before=replace(found.facts_before, oacs=0x16), facts_after=after)
     assert "belong to no namespace" not in issue(Link(), found).certificate.headline
 
 

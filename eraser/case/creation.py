@@ -1,0 +1,182 @@
+"""Creating temporary namespaces over capacity that belongs to none: of which sizes, how often, and
+with how much patience. Whatever a drive answers, it comes to an end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from eraser.case import capacity
+from eraser.case.layout import change
+from eraser.case.session import CaseSession
+from eraser.controller.passthru import NAMESPACE_MANAGEMENT
+from eraser.drive import manage
+from eraser.erase.layout import create_data
+from eraser.protocol.profile import NamespaceLayout
+from eraser.protocol.report import CommandRecord
+from eraser.protocol.unallocated import PIECE, SMALLEST
+
+MOST = 8
+"""Temporary namespaces of one drive: its room may be in pieces, and each takes several commands."""
+LATE, PAUSE = 10, 1.0
+"""Tries, and the seconds in between, of a drive that does not give yet what it got back."""
+NO_CAPACITY = 0x115
+_NO_NUMBER = 0x116
+"""Namespace Insufficient Capacity, Namespace Identifier Unavailable (Base 2.0, figure 128)."""
+
+
+def create_all(desk: CaseSession) -> str:
+    """One after the other, each as large as it gets; why it went no further, where that matters.
+
+    Raises :class:`DriveError`, and ``OutOfTimeError``.
+    """
+    pattern = _pattern(desk)
+    if pattern is None:
+        return "the drive describes no namespace to take the LBA format of"
+    for nsid in sorted(capacity.ours(desk)):
+        # Of a run that died before it could.
+        if problem := _widen(desk, pattern, nsid):
+            return problem
+    late = LATE if capacity.moved(desk.state) else 0
+    for _ in range(MOST - len(capacity.ours(desk))):
+        desk.check_time()
+        told, listed = capacity.told(desk), capacity.listed(desk)
+        free = _to_be_had(desk)
+        if free < SMALLEST:
+            return ""
+        last = _ask(desk, pattern, free, late)
+        late = 0
+        if last.status == NO_CAPACITY:
+            return _withheld(desk)
+        if last.status != 0:
+            return refusal(last)
+        new = manage.created(last)
+        if not _is_shown(desk, new, told, listed):
+            # It would call as many created as it is asked for.
+            return "the drive called one created, and lists none"
+        if problem := _widen(desk, pattern, new):
+            return problem
+    return "" if _to_be_had(desk) < SMALLEST else f"it is in more than {MOST} pieces"
+
+
+def _to_be_had(desk: CaseSession) -> int:
+    """Bytes that no namespace has yet: what the drive does not tell of it may give all the same,
+    but for what its model need not give back."""
+    made = capacity.most(capacity.described_all(desk, capacity.ours(desk)))
+    return max(capacity.told(desk), capacity.accounted(desk) - capacity.permitted(desk) - made)
+
+
+def _ask(desk: CaseSession, pattern: NamespaceLayout, free: int, late: int) -> CommandRecord:
+    """Size after size until the drive gives one; ``late`` times more where it has none to give."""
+    wanted = sorted({*sizes(free), *capacity.sizes_before(desk, free)}, reverse=True)
+    for tried in range(late + 1):
+        if tried:
+            desk.clock.sleep(PAUSE)
+        for size in wanted if tried in (0, late) else wanted[:1]:
+            last = _create(desk, pattern, size)
+            if last.status in (0, None, _NO_NUMBER):
+                return last
+        if last.status != NO_CAPACITY:
+            return last
+    return last
+
+
+def _withheld(desk: CaseSession) -> str:
+    """Whether what nobody is given now was somebody's: then it is no piece that nobody gets."""
+    given = sum(capacity.sizes_before(desk, capacity.accounted(desk)))
+    had = sum(each.size for _nsid, each in capacity.described_all(desk, capacity.ours(desk)))
+    if given - had < SMALLEST:
+        return ""
+    return f"that the drive gives nobody {given - had} bytes that its last owner had of it"
+
+
+def _is_shown(desk: CaseSession, new: int, told: int, listed: set[int]) -> bool:
+    """Whether one that the drive called created shows: in its lists, or in what it tells."""
+    if capacity.listed(desk) != listed or capacity.told(desk) < told:
+        return True
+    # Some list it once it is attached, and tell of nothing: its number is all that there is.
+    return not told and new != 0 and new not in listed
+
+
+def _widen(desk: CaseSession, pattern: NamespaceLayout, nsid: int) -> str:
+    """Makes one as large as what it takes of the drive: some give whole pieces, and the rest of
+    one would be shown to whoever asks for more. Why none is there, where it came no more."""
+    for _nsid, found in capacity.described_all(desk, {nsid} & capacity.ours(desk)):
+        block = found.block_bytes + found.metadata_bytes
+        whole = capacity.taken(found)[1] // block * found.block_bytes
+        if whole <= found.size or delete(desk, nsid).status != 0:
+            return ""
+        for tried in range(LATE + 1):
+            if tried:
+                desk.clock.sleep(PAUSE)
+            for size in (whole, found.size):  # some count more than they give
+                made = _create(desk, pattern, size)
+                if made.status == 0:
+                    return ""
+                if made.status is None:
+                    return refusal(made)
+        return f"none in place of one of {found.size} bytes, which was to be made larger"
+    return ""
+
+
+def sizes(free: int) -> Iterator[int]:
+    """Bytes to ask for: all, whole GiB and MiB of it, then less and less.
+
+    Each of the smaller ones is a few pieces of a power of two: some drives give nothing else.
+    """
+    last = free
+    yield free
+    for unit in (PIECE, SMALLEST):
+        if SMALLEST <= (whole := free // unit * unit) < last:
+            yield (last := whole)
+    # UNVMCAP is a sum, and says nothing of the largest piece.
+    while (free := free * 3 // 4) >= SMALLEST:
+        piece = max(1 << free.bit_length() - 3, SMALLEST)
+        if (whole := free // piece * piece) < last:
+            yield (last := whole)
+
+
+def _pattern(desk: CaseSession) -> NamespaceLayout | None:
+    """The namespace whose LBA format the new ones get: best one without metadata."""
+    inspected = desk.state.inspected
+    found = () if inspected is None or inspected.facts is None else inspected.facts.namespaces
+    known = [each for each in (*desk.request.profile.namespaces, *found) if each.blocks]
+    plain = [each for each in known if not each.metadata_bytes]
+    return next(iter(plain or known), None)
+
+
+def _create(desk: CaseSession, pattern: NamespaceLayout, size: int) -> CommandRecord:
+    blocks = size // pattern.block_bytes
+    layout = NamespaceLayout(
+        0,
+        blocks,
+        pattern.block_bytes,
+        pattern.lba_format,
+        metadata_bytes=pattern.metadata_bytes,
+        extended_metadata=pattern.extended_metadata,
+    )
+    return change(
+        desk,
+        NAMESPACE_MANAGEMENT,
+        cdw10=manage.CREATE,
+        send=create_data(layout),
+        timeout=desk.limits.format,
+        note=f"create a temporary namespace of {blocks} blocks",
+    )
+
+
+def refusal(record: CommandRecord) -> str:
+    """What a drive answered, in words."""
+    status = "no completion" if record.status is None else f"status {record.status:#05x}"
+    return f"{status} ({record.message[:200]})"
+
+
+def delete(desk: CaseSession, nsid: int) -> CommandRecord:
+    """Sends the deletion of a temporary one."""
+    return change(
+        desk,
+        NAMESPACE_MANAGEMENT,
+        nsid=nsid,
+        cdw10=manage.DELETE,
+        timeout=desk.limits.format,
+        note=f"delete temporary namespace {nsid}",
+    )

@@ -114,6 +114,8 @@ def plant(desk: CaseSession, place: int) -> None:
     if place in state.planted and place not in state.uprooted:
         return
     with desk.step(Step.CANARIES):
+        # They are the first thing that is written: hours may have passed since the last look.
+        desk.recheck()
         planted, dropped, missing = 0, 0, list[str]()
         for layout in layouts(desk):
             count, why, lost = _plant_one(desk, layout)

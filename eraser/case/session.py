@@ -16,6 +16,7 @@ from eraser.controller.nvme import Controller, open_controller
 from eraser.controller.spec import SanitizeLog
 from eraser.controller.unique import check_unique
 from eraser.errors import DriveError, EraserError, IdentityError, InUseError
+from eraser.host.idle import PATIENCE as IDLE_PATIENCE
 from eraser.host.idle import prove_idle
 from eraser.host.sysfs import Host
 from eraser.media.reader import OpenDisk
@@ -29,6 +30,9 @@ from eraser.state.journal import Journal
 
 _FIRST_DISKS = 10.0
 """Seconds that the disks of a drive get before the kernel is asked to look for them once more."""
+
+_PAUSE = 1.0
+"""Seconds before a look at who uses the drive that did not come to its end is made again."""
 
 OnProgress = Callable[[Step, float, str], None]
 
@@ -265,12 +269,37 @@ class CaseSession:
             self.tell(0.0, str(error))
 
     def recheck(self) -> None:
-        """The last look before a destructive command, through the open descriptor, and at the time.
+        """The last look before a destructive command: at who uses the drive, which one it is,
+        through the open descriptor, and the time.
 
-        Raises :class:`IdentityError`, :class:`OutOfTimeError` or :class:`DriveError`.
+        Raises ``InUseError``, :class:`IdentityError`, :class:`OutOfTimeError` or
+        :class:`DriveError`.
         """
+        self._nobody_came()
         self.same_drive()
         self.check_time()
+
+    def _nobody_came(self) -> None:
+        """Our claim on the disks keeps nobody from a character device, an export or a guest's disk
+        that asks for no claim of its own. Raises ``InUseError``.
+
+        A drive that something was sent to is held where somebody uses it: a passing look, or a look
+        of ours that did not come to its end, is no reason for that.
+        """
+        if not (self.state.attempts or self.state.rearranged):
+            self.prove_idle()
+            return
+        deadline = self.clock.monotonic() + self.limits.ready
+        while True:
+            left = deadline - self.clock.monotonic()
+            try:
+                self.prove_idle(patience=max(0.0, left))
+                return
+            except InUseError as error:
+                if error.__cause__ is None or left <= 0:
+                    raise
+                self.tell(0.0, str(error))
+            self.clock.sleep(_PAUSE)
 
     def same_drive(self) -> None:
         """Raises :class:`IdentityError` for another drive than the case's, and
@@ -297,11 +326,11 @@ class CaseSession:
         self.controller.wait_live(self.limits.ready)
         self.hold.take()
 
-    def prove_idle(self) -> None:
-        """Once more, for what is done while our claim on the disks is dropped. Raises
-        ``InUseError``."""
+    def prove_idle(self, *, patience: float = IDLE_PATIENCE) -> None:
+        """Once more; a passing look gets ``patience`` seconds to end. Raises ``InUseError``."""
         ours, claimed = self.controller.pids, self.hold.claimed
-        prove_idle(self.host, self.request.slot.address, own_pids=ours, claimed=claimed)
+        address = self.request.slot.address
+        prove_idle(self.host, address, own_pids=ours, claimed=claimed, patience=patience)
 
     def reset(self) -> str:
         """Resets the controller; why it failed, empty where it did not. Raises ``InUseError``, and

@@ -122,7 +122,7 @@ def prove_idle(
             raise InUseError(
                 f"{facts.address}: expected an unused drive, found it in use: "
                 f"{'; '.join(map(str, found[:4]))}{' and more' if len(found) > 4 else ''}; "
-                "nothing is sent to it"
+                "nothing more is sent to it"
             )
         host.clock.sleep(_PAUSE)
 

@@ -276,6 +276,7 @@ def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bed:
 
     monkeypatch.setattr(CaseJournal, "note", note)
     monkeypatch.setattr(CaseSession, "open", open_)
+    monkeypatch.setattr(CaseSession, "prove_idle", lambda _desk, **_given: None)
     monkeypatch.setattr(probes, "plant", plant)
     monkeypatch.setattr(probes, "fingerprint", fingerprint)
     monkeypatch.setattr(case_verify, "reset", reset)

@@ -130,6 +130,7 @@ def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bed:
 
     monkeypatch.setattr(CaseJournal, "note", note)
     monkeypatch.setattr(CaseSession, "open", open_)
+    monkeypatch.setattr(CaseSession, "prove_idle", lambda _desk, **_given: None)
     monkeypatch.setattr(sanitize, "SETTLE_SECONDS", 0.02)
     facts = dataclasses.replace(FACTS, namespaces=(LAYOUT,))
     monkeypatch.setattr(run, "facts", lambda _controller: facts)

@@ -256,6 +256,7 @@ def make_bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfil
 
     monkeypatch.setattr(CaseJournal, "note", note)
     monkeypatch.setattr(CaseSession, "open", open_)
+    monkeypatch.setattr(CaseSession, "prove_idle", lambda _desk, **_given: None)
     monkeypatch.setattr(CaseSession, "reclaim", lambda desk: desk.hold.take())
     monkeypatch.setattr(CaseSession, "revoke", lambda _desk: None)
     monkeypatch.setattr(case_format.format_nvm, "send", sender(made))

@@ -15,23 +15,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.identity import Slot
 from quarantine.errors import (
     ConflictError,
     IllegalTransitionError,
     QuarantineError,
     StaleError,
     UnavailableError,
-    UnreadableError,
     UnreadOutcomeError,
 )
 from quarantine.operations import slots
 from quarantine.operations.plane import Plane
 from quarantine.operations.slots import SlotView, closely, known, version
+from quarantine.operations.unlearned import named, unlearned
 from quarantine.record.store import Store
 from quarantine.record.words import lifecycle
 from quarantine.record.words.facts import (
-    HostRecord,
     Initiator,
     NextHold,
     SlotChanges,
@@ -115,21 +114,20 @@ def hold(
 def retire(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW) -> SlotDecision:
     """Gives its drive up; it is never handed out again. Raises as :func:`hold`.
 
-    The record may not know the drive yet: then it is the one that the host named last. The slot's
-    reason says which, or that no drive is given up because none is known.
+    The record may not know the drive yet: then it is the one that the host named last, where
+    nothing says that it is another's (:mod:`.unlearned`). The slot's reason says which, or why none
+    is given up.
     """
 
     def given_up(store: Store, record: SlotRecord) -> SlotRecord:
         _require_step(record, Event.RETIRED)
         changes, why = SlotChanges(), reason
         if record.identity is None:
-            named = _only_named(store, record.slot)
-            found = "no drive is known in the slot: none is given up"
-            if named is not None:
-                changes = SlotChanges(identity=named)
-                found = f"the drive that its host names there: serial {named.serial}"
+            found = unlearned(store, record.slot)
+            if found.identity is not None:
+                changes = SlotChanges(identity=found.identity)
             # A reason has to be given all the same.
-            why = f"{reason} ({found})" if reason.strip() else reason
+            why = f"{reason} ({found.says})" if reason.strip() else reason
         return store.transition(record, Event.RETIRED, reason=why, changes=changes, by=decision.by)
 
     return _decide(plane, slot, decision, given_up, needs_placement=True)
@@ -393,30 +391,10 @@ def _released(
     )
 
 
-def _named(host: HostRecord | None, slot: Slot) -> ControllerIdentity | None:
-    """The drive that a host named in a slot last."""
-    drives = host.hello.drives if host and host.hello else ()
-    return next((d.identity for d in drives if d.address == slot.address), None)
-
-
-def _only_named(store: Store, slot: Slot) -> ControllerIdentity | None:
-    """The same, where it can be told from any other, and no other slot expects it: a host's word
-    gives up no drive of another host's. None also where rows of the record cannot be read."""
-    try:
-        host = store.host(slot.host)
-        seen = _named(host, slot)
-        if host is None or host.hello is None or seen is None or not seen.serial.strip():
-            return None
-        twice = [drive.identity for drive in host.hello.drives].count(seen) > 1
-        return None if twice or store.places(identity=seen) else seen
-    except UnreadableError:
-        return None
-
-
 def _require_another_drive(store: Store, record: SlotRecord) -> None:
     """Else the drive that was pulled would be learned again, from a word of before the exchange."""
     host = store.host(record.slot.host)
-    seen = _named(host, record.slot)
+    seen = named(host, record.slot)
     if host is not None and seen is not None and seen == record.identity:
         heard = f" at {host.heard_at:%Y-%m-%d %H:%M:%S}" if host.heard_at else ""
         raise IllegalTransitionError(

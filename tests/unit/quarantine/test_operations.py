@@ -7,12 +7,14 @@ import importlib
 import inspect
 import pkgutil
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity, Slot
@@ -27,8 +29,9 @@ from quarantine.operations.papers import keys, ledger
 from quarantine.operations.plane import Plane
 from quarantine.operations.setup import schema
 from quarantine.record.store import Store
-from quarantine.record.words.facts import SlotChanges
-from quarantine.record.words.states import State
+from quarantine.record.words.facts import NewCertificate, SlotChanges
+from quarantine.record.words.states import Event, State
+from quarantine.service.issue import drive_inventory
 from tests.unit.quarantine.totals_suite import Site
 
 MODULES = tuple(
@@ -118,10 +121,158 @@ def test_the_drive_that_a_host_names_is_given_up_though_the_record_has_not_learn
     assert done.slot.state is State.RETIRED
     found = store.drive(HERE.digest)
     assert (found is not None and found.retired) is given_up
-    names = "the drive that its host names there: serial S1" if given_up else "none is given up"
+    is_named = f"the drive that its host names in {SLOTS[0]}: serial S1"
+    names = is_named if given_up else "none is given up"
     assert done.slot.reason.startswith("smoke (")
     assert names in done.slot.reason
     store.close()
+
+
+THERE = Slot("cmp2", "0000:01:00.0")
+"""Of another host."""
+
+
+@pytest.fixture
+def two_hosts(plane: Plane, tmp_path: Path) -> Iterator[Store]:
+    """The record of two hosts; a person holds the slot that is to be retired, so it learns no
+    drive."""
+    store = Store.open(f"sqlite:///{tmp_path}/record.db")
+    for host in ("cmp1", "cmp2"):
+        store.register_host(host, PrivateKey.generate().public, f"incarnation-of-{host}")
+    decisions.hold(plane, SLOTS[0], reason="bad host")
+    yield store
+    store.close()
+
+
+def names(store: Store, slot: Slot, drive: ControllerIdentity | None, number: int) -> None:
+    """The slot's host says what is in it."""
+    seen = SeenDrive(slot.address, "nvme", drive)
+    hello = Hello(slot.host, f"incarnation-of-{slot.host}", number, "1", (seen,), ())
+    store.host_seen(slot.host, number, hello)
+    drive_inventory.take(store, hello, utc_now)
+
+
+def retired(store: Store, plane: Plane) -> tuple[bool, str]:
+    """Whether the drive that is named there was given up with the slot, and the slot's reason."""
+    done = decisions.retire(plane, SLOTS[0], reason="bad host")
+    assert done.slot.state is State.RETIRED
+    found = store.drive(HERE.digest)
+    return found is not None and found.retired, done.slot.reason
+
+
+@pytest.mark.parametrize(
+    "said", [(THERE, SLOTS[0]), (SLOTS[0], THERE), (SLOTS[0], THERE, SLOTS[0])]
+)
+def test_no_host_has_another_ones_drive_given_up_by_naming_it(
+    plane: Plane, two_hosts: Store, said: tuple[Slot, ...]
+) -> None:
+    """A rooted one does. The other's slot was in use when it was enrolled, so no slot expects the
+    drive: the record learns it when its server lets go of it."""
+    two_hosts.enrol(
+        THERE, provider="p", resource_class="C", in_use=True, profile="x", policy="purge"
+    )
+    for number, slot in enumerate(said, 1):
+        names(two_hosts, slot, HERE, number)
+    given_up, reason = retired(two_hosts, plane)
+    assert not given_up
+    assert reason.startswith(
+        "bad host (expected a drive that is in this slot alone, found serial S1, which is also "
+        f"named in {THERE}: none is given up; "
+    )
+    honest = two_hosts.slot(THERE)
+    assert honest is not None
+    two_hosts.transition(honest, Event.RELEASE_SEEN, reason="its server is gone")
+    names(two_hosts, THERE, HERE, 9)
+    honest = two_hosts.slot(THERE)
+    assert honest is not None
+    assert (honest.state, honest.identity) == (State.RELEASED, HERE)
+
+
+def was_seen(store: Store) -> None:
+    names(store, SLOTS[0], HERE, 1)
+    names(store, THERE, HERE, 1)
+    names(store, THERE, None, 2)
+
+
+def was_used(store: Store) -> None:
+    store.note_drive(HERE, THERE, dirty=True, reason="served there")
+    names(store, SLOTS[0], HERE, 1)
+
+
+def was_certified(store: Store) -> None:
+    """And the other host's slot has another drive since."""
+    store.note_drive(HERE, SLOTS[0], dirty=True, reason="served here")
+    slot = {"provider": "p", "resource_class": "C", "profile": "x", "policy": "purge"}
+    record = store.enrol(THERE, in_use=False, **slot)
+    record = store.amend(record, SlotChanges(identity=HERE))
+    record = store.transition(record, Event.CUSTODY_TAKEN)
+    record = store.transition(record, Event.ORDERED, changes=SlotChanges(order_id="order"))
+    record = store.transition(record, Event.CERTIFIED, certificate=NewCertificate("t", "t", ""))
+    store.amend(record, SlotChanges(identity=None))
+    names(store, SLOTS[0], HERE, 1)
+
+
+@pytest.mark.parametrize("past", [was_seen, was_used, was_certified])
+def test_a_drive_that_another_host_had_is_given_up_on_no_word_of_this_one(
+    plane: Plane, two_hosts: Store, past: Callable[[Store], None]
+) -> None:
+    past(two_hosts)
+    given_up, reason = retired(two_hosts, plane)
+    assert not given_up
+    assert f"which was in {THERE}: none is given up" in reason
+
+
+def test_a_drive_that_moved_to_this_host_is_given_up_once_the_record_has_it(
+    plane: Plane, two_hosts: Store
+) -> None:
+    """As the reason tells a person."""
+    was_used(two_hosts)
+    _given_up, reason = retired(two_hosts, plane)
+    assert reason.endswith("enrol the slot anew, and retire it when its record has that drive)")
+    slot = {"provider": "p", "resource_class": "C", "profile": "x", "policy": "purge"}
+    two_hosts.enrol(SLOTS[0], in_use=False, **slot)
+    names(two_hosts, SLOTS[0], HERE, 2)
+    assert retired(two_hosts, plane) == (True, "bad host")
+
+
+def test_a_drive_that_moved_within_its_host_is_given_up(plane: Plane, two_hosts: Store) -> None:
+    names(two_hosts, Slot("cmp1", "0000:20:00.0"), HERE, 1)
+    names(two_hosts, SLOTS[0], HERE, 2)
+    assert retired(two_hosts, plane)[0]
+
+
+def test_a_drive_that_was_given_up_before_keeps_its_reason(plane: Plane, two_hosts: Store) -> None:
+    slot = {"provider": "p", "resource_class": "C", "profile": "x", "policy": "purge"}
+    record = two_hosts.amend(
+        two_hosts.enrol(THERE, in_use=False, **slot), SlotChanges(identity=HERE)
+    )
+    two_hosts.transition(record, Event.RETIRED, reason="burned")
+    names(two_hosts, SLOTS[0], HERE, 1)
+    assert retired(two_hosts, plane) == (
+        True,
+        f"bad host (the drive that its host names in {SLOTS[0]} was given up before: serial S1)",
+    )
+    found = two_hosts.drive(HERE.digest)
+    assert found is not None
+    assert found.reason == "burned"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["UPDATE hosts SET hello = '{' WHERE name = 'cmp2'", "UPDATE drives SET identity = '{'"],
+)
+def test_where_the_record_cannot_tell_whose_a_drive_is_none_is_given_up(
+    plane: Plane, two_hosts: Store, damage: str
+) -> None:
+    names(two_hosts, THERE, None, 1)
+    names(two_hosts, SLOTS[0], HERE, 1)
+    with two_hosts._engine.begin() as db:
+        db.execute(sa.text(damage))
+    reason = decisions.retire(plane, SLOTS[0], reason="bad host").slot.reason
+    assert "(expected to read whose drive is named there, found " in reason
+    assert ": none is given up; " in reason
+    with two_hosts._engine.begin() as db:
+        assert not db.execute(sa.text("SELECT retired FROM drives")).scalar_one()
 
 
 def test_a_decision_is_taken_once(plane: Plane) -> None:

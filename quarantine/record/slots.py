@@ -294,12 +294,14 @@ class SlotRepository(Repository):
         changes: SlotChanges,
         *,
         note: str = "",
+        code: HoldCode | None = None,
         nonce: NonceUse | None = None,
         by: Initiator | None = None,
     ) -> SlotRecord:
         """Writes fields without a change of state, by the same compare-and-set.
 
         ``note`` makes a line of history, ``by`` with who decided; progress and looks need none.
+        With a ``code`` it says what the slot would be held for, were it not held already.
         Raises :class:`ConflictError` when the record moved on, or the ``nonce`` is spent.
         """
         now = self._clock()
@@ -308,7 +310,7 @@ class SlotRepository(Repository):
             after = _swap(db, record, values)
             _end_alarms(db, record, after, now)
             if note:
-                self._append(db, after, None, record.state, note, NO_DETAIL, by=by)
+                self._append(db, after, None, record.state, note, NO_DETAIL, code, by)
             if nonce is not None:
                 messages.spend(db, nonce, now)
             if after.identity is not None and after.identity != record.identity:

@@ -77,7 +77,8 @@ class SlotContext:
     matters only where the slot is, or is about to be, free to schedule."""
     held_by: Initiator | None = None
     """The person who held the drive while it was on offer, clean by its certificate, where it was
-    not reserved since: until it is, a server may get it as rightly as before. Else None."""
+    not reserved since: until it is, a server may get it as rightly as before. Else None, also where
+    the slot's host has named another drive there since."""
     postponed: int = 0
     """How often this case's order came back without an erase."""
     incarnation: str | None = None

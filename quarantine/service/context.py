@@ -50,6 +50,8 @@ def _held_by(store: Store, record: SlotRecord) -> Initiator | None:
         return None
     if record.revision != last.revision and not unseen(record):
         return None
+    if any(line.hold_code is not None for line in lines if line.revision > last.revision):
+        return None  # its host named another drive there since
     return None if _lacks(store, record) else last.by
 
 

@@ -196,7 +196,13 @@ class Store:
         return self.transition(record, Event.HELD, reason=why.text, **named)
 
     def amend(
-        self, record: SlotRecord, changes: SlotChanges, *, note: str = "", nonce: object = None
+        self,
+        record: SlotRecord,
+        changes: SlotChanges,
+        *,
+        note: str = "",
+        code: object = None,
+        nonce: object = None,
     ) -> SlotRecord:
         values = table._case_columns(record, None, changes) | rows.columns(changes)
         after = self._swap(record, values, changes)

@@ -234,7 +234,8 @@ class HistoryRow:
     reason: str
     detail: Mapping[str, JSON]
     hold_code: str | None = None
-    """As a slot's, where this line says that it was held."""
+    """As a slot's, where this line says that it was held; in a note, for what it would have been,
+    were it not held already."""
     by: Initiator | None = None
     """Who decided this, where a person did and is known."""
 

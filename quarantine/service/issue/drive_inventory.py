@@ -2,11 +2,13 @@
 
 A slot whose drive changed is held, naming both. A drive in two places is held in both: with one
 serial twice, nobody can say which one was erased (promise 3). A slot that knows no drive yet learns
-it here, from the registered host's own word, and only once.
+it here, from the registered host's own word, and only once. A slot that is held already, mostly by
+a person, stays held as it is; its history says what it would have been held for.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections import Counter
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ from quarantine.record.words import lifecycle
 from quarantine.record.words.facts import SlotChanges, SlotRecord
 from quarantine.record.words.reasons import AlarmCode, HoldCode, HoldReason
 from quarantine.record.words.states import WORKING, Event, State
+from quarantine.record.words.texts import storable
 from quarantine.rules.alarmbook import SlotInState, alarm
 from quarantine.rules.alarms import is_round
 from quarantine.rules.holds import because
@@ -37,6 +40,13 @@ NOTED = 1024
 """Drives that are kept on record as last seen in one host, beside those of its enrolled slots. It
 is 256 at a time, and drives that moved on are another host's; one that claims more makes them up,
 and must not fill the database of the whole cloud."""
+
+TOLD = 8
+"""Lines that the history of a slot gets of other drives in it while it is held: a host that names a
+new one each time must not fill it."""
+
+_NEWEST = 64
+"""Lines of history among which those are, beside what else was noted."""
 
 _SEEN_IN = " was seen in "
 
@@ -129,9 +139,9 @@ def _note_all(store: Store, host: str, seen: dict[str, ControllerIdentity]) -> N
 def _compare(
     store: Store, record: SlotRecord, identity: ControllerIdentity, twice: bool, wrong: str
 ) -> bool:
-    """Whether the record changed."""
+    """Whether the slot's state or drive changed."""
     if not identity.serial.strip():
-        return _hold(
+        return _hold_or_tell(
             store,
             record,
             because(
@@ -140,7 +150,7 @@ def _compare(
         )
     if twice:
         text = f"two drives of this host call themselves {_name(identity)}"
-        return _hold(store, record, because(HoldCode.SERIAL_TWICE, text))
+        return _hold_or_tell(store, record, because(HoldCode.SERIAL_TWICE, text))
     if record.identity is None:
         return _learn(store, record, identity, wrong)
     if record.identity == identity:
@@ -150,7 +160,7 @@ def _compare(
         f"the drive in the slot changed ({differences}); if that was on purpose, release the slot "
         "with --new-drive"
     )
-    return _hold(store, record, because(HoldCode.ANOTHER_DRIVE, text))
+    return _hold_or_tell(store, record, because(HoldCode.ANOTHER_DRIVE, text))
 
 
 def _learn(store: Store, record: SlotRecord, identity: ControllerIdentity, wrong: str) -> bool:
@@ -276,6 +286,29 @@ def _disbelieve(store: Store, host: str, reason: str) -> None:
     times = store.record_refusal("drive", host, reason, "", "").count
     if is_round(times):
         alarm(f"host {host}", AlarmCode.HOST_DISBELIEVED, f"{reason} ({times} times)")
+
+
+def _hold_or_tell(store: Store, record: SlotRecord, why: HoldReason) -> bool:
+    """As :func:`_hold`, by a word of the slot's own host: it may say anything in the history of its
+    slots, and in nobody else's."""
+    if record.state is State.HELD:
+        _tell(store, record, why)
+        return False
+    return _hold(store, record, why)
+
+
+def _tell(store: Store, record: SlotRecord, why: HoldReason) -> None:
+    """Notes in its history what a slot would be held for, were it not: once while it is held.
+
+    Nobody is called: a drive is exchanged in a slot that was held for that. Once it is released the
+    next hello is compared as ever.
+    """
+    text = storable(why.text)
+    lines = reversed(store.newest_history(record.slot, _NEWEST))
+    since = itertools.takewhile(lambda line: line.became is None, lines)
+    told = [line.reason for line in since if line.hold_code is not None]
+    if text not in (record.reason, *told) and len(told) < TOLD:
+        store.amend(record, SlotChanges(), note=text, code=why.code)
 
 
 def _hold(store: Store, record: SlotRecord, why: HoldReason) -> bool:

@@ -59,7 +59,13 @@ from quarantine.evidence.sections import Issuer
 from quarantine.logs import OneLine
 from quarantine.record.database import models
 from quarantine.record.store import Store
-from quarantine.record.words.facts import HostRecord, Initiator, SlotChanges, SlotRecord
+from quarantine.record.words.facts import (
+    HistoryRow,
+    HostRecord,
+    Initiator,
+    SlotChanges,
+    SlotRecord,
+)
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event, State
 from quarantine.rules import holds
@@ -807,6 +813,87 @@ def test_a_changed_drive_is_learned_once_a_person_accepted_it(plane: Plane) -> N
     record = plane.store.transition(record, Event.CUSTODY_TAKEN)
     assert plane.dispatcher.order(record).state is State.ERASING
     assert plane.order().identity == other
+
+
+def told_since(plane: Plane, held: SlotRecord) -> list[HistoryRow]:
+    """What a held slot's history has since, while it is held as it was."""
+    record = plane.record()
+    for name in ("state", "reason", "hold_code", "entered_at", "identity", "generation"):
+        assert getattr(record, name) == getattr(held, name), name
+    return [row for row in plane.store.history(SLOT) if row.revision > held.revision]
+
+
+@pytest.mark.parametrize("code", [HoldCode.BY_PERSON, HoldCode.LOCKED])
+def test_another_drive_in_a_held_slot_stands_in_its_history_once(
+    plane: Plane, code: HoldCode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody is called: whoever holds a slot may do so to change its drive."""
+    other, third = replace(IDENTITY, serial="SWAPPED"), replace(IDENTITY, serial="AGAIN")
+    plane.ordered()
+    held = plane.store.hold(plane.record(), holds.because(code, "odd"))
+    for number, drive in enumerate((other, other, IDENTITY, other, third, third), 1):
+        hello(plane, number, {SLOT.address: drive})
+    first, second = told_since(plane, held)
+    assert (first.became, first.hold_code) == (None, HoldCode.ANOTHER_DRIVE)
+    assert IDENTITY.serial in first.reason
+    assert "SWAPPED" in first.reason
+    assert "AGAIN" in second.reason
+    assert "ALARM" not in caplog.text
+    plane.store.transition(plane.record(), Event.RELEASED_BY_OPERATOR, reason="settled")
+    hello(plane, 7, {SLOT.address: third})
+    record = plane.record()
+    assert (record.state, record.hold_code) == (State.HELD, HoldCode.ANOTHER_DRIVE)
+    assert "AGAIN" in record.reason
+
+
+def test_a_second_hold_tells_of_the_same_drive_again(plane: Plane) -> None:
+    """Its reader would have to look for it behind the end of the first one."""
+    other = {SLOT.address: replace(IDENTITY, serial="SWAPPED")}
+    plane.ordered()
+    why = holds.because(HoldCode.BY_PERSON, "odd")
+    held = plane.store.hold(plane.record(), why)
+    hello(plane, 1, other)
+    assert len(told_since(plane, held)) == 1
+    record = plane.store.transition(plane.record(), Event.RELEASED_BY_OPERATOR, reason="settled")
+    held = plane.store.hold(record, why)
+    hello(plane, 2, other)
+    assert len(told_since(plane, held)) == 1
+
+
+def test_what_a_slot_is_held_for_is_not_told_again(plane: Plane) -> None:
+    plane.ordered()
+    hello(plane, 1, {SLOT.address: replace(IDENTITY, serial="SWAPPED")})
+    held = plane.record()
+    assert held.hold_code == HoldCode.ANOTHER_DRIVE
+    hello(plane, 2, {SLOT.address: replace(IDENTITY, serial="SWAPPED")})
+    assert told_since(plane, held) == []
+
+
+@pytest.mark.parametrize(
+    ("named", "code"),
+    [
+        ({SLOT.address: replace(IDENTITY, serial=" ")}, HoldCode.NO_SERIAL),
+        ({SLOT.address: IDENTITY, "0000:02:00.0": IDENTITY}, HoldCode.SERIAL_TWICE),
+    ],
+)
+def test_what_cannot_be_told_apart_in_a_held_slot_stands_in_its_history(
+    plane: Plane, named: dict[str, ControllerIdentity], code: HoldCode
+) -> None:
+    plane.ordered()
+    held = plane.store.hold(plane.record(), holds.because(HoldCode.BY_PERSON, "odd"))
+    for number in (1, 2):
+        hello(plane, number, named)
+    assert [row.hold_code for row in told_since(plane, held)] == [code]
+
+
+def test_a_host_that_names_ever_new_drives_does_not_fill_the_history_of_a_held_slot(
+    plane: Plane,
+) -> None:
+    plane.ordered()
+    held = plane.store.hold(plane.record(), holds.because(HoldCode.BY_PERSON, "odd"))
+    for number in range(1, 2 * drive_inventory.TOLD + 1):
+        hello(plane, number, {SLOT.address: replace(IDENTITY, serial=f"made up {number}")})
+    assert len(told_since(plane, held)) == drive_inventory.TOLD
 
 
 def test_a_tenants_slot_is_left_alone_with_an_alarm(plane: Plane) -> None:

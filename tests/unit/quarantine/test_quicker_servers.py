@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from eraser.protocol.report import Hello, SeenDrive
 from quarantine import users
 from quarantine.api import application
 from quarantine.cli.sources.source import Act, SlotAct
@@ -32,6 +34,7 @@ from quarantine.record.words.facts import NextHold, SlotChanges, SlotRecord
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event, State
 from quarantine.rules import holds
+from quarantine.service.issue import drive_inventory
 from tests.unit.quarantine.api import client
 from tests.unit.quarantine.page import visitor
 from tests.unit.quarantine.smallcloud import Clock, Cloud, available, slot_at
@@ -405,6 +408,31 @@ def test_what_no_person_held_is_told_of(
     place.site.go_on(60)
     assert (place.record.state, place.record.consumer) == (State.HELD, "tenant")
     assert "ALARM used-again" in caplog.text
+
+
+@pytest.mark.parametrize("exchanged", [True, False])
+def test_a_server_that_gets_an_exchanged_drive_is_told_of(
+    place: Place, caplog: pytest.LogCaptureFixture, exchanged: bool
+) -> None:
+    """What its host names in the slot by then cannot hold it, for a person does; and the drive that
+    was certified may be back before anybody looks."""
+    identity = place.record.identity
+    assert identity is not None
+    place.store.hold(place.record, holds.because(HoldCode.BY_PERSON, "odd"), by=ADA)
+    other = replace(identity, serial="another") if exchanged else identity
+    for number, drive in enumerate((other, identity), 1):
+        seen = SeenDrive(SLOT.address, "nvme", drive)
+        hello = Hello(SLOT.host, "incarnation-00001", number, "1", (seen,), ())
+        drive_inventory.take(place.store, hello, place.site.clock)
+    place.claimed()
+    place.site.go_on(60)
+    assert place.record.consumer == "tenant"
+    if exchanged:
+        assert (place.record.state, place.record.reason) == (State.HELD, "odd")
+        assert "ALARM used-again" in caplog.text
+    else:
+        assert (place.record.state, place.record.next_hold) == (State.IN_USE, NextHold("odd", ADA))
+        assert quiet(caplog)
 
 
 def test_a_claim_between_the_look_and_the_reservation_is_no_alarm(

@@ -137,7 +137,9 @@ def _conflict(book: Book, address: str, having: list[DomainDrives], now: SlotNow
         return ""
     if now.case.standing is CaseStanding.OPEN:
         return f"expected a slot at rest, found an erase of it ({now.case.detail}); wait for it"
-    handled = entry.ticket is not None or entry.last_owner is not None
+    # An erase took it, whatever became of that: it may have sent a command, and then died.
+    taken = bool(entry.place) or entry.took is not None or bool(entry.away)
+    handled = entry.ticket is not None or entry.last_owner is not None or taken
     if book.adopted_at and (handled or now.case.standing not in _UNTOUCHED):
         return (
             f"expected a slot that the gate never had to do with, found one that was erased before "

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from eraser.host.openers import MountLine, unescape
 from eraser.host.sysfs import Host, Node
@@ -20,6 +22,10 @@ _TAGS = {
     "PARTLABEL=": "/dev/disk/by-partlabel/",
 }
 _STACKED = ("LVM-", "mpath-", "CRYPT-", "RAID-")
+_LOOP_GET_STATUS64 = 0x4C05
+_LOOP_INFO64_BYTES = 232
+"""include/uapi/linux/loop.h. lo_rdevice stands at byte 16: the device that is behind one, 0 for a
+file."""
 _EXPORTS = (
     # (directory, where below it the device's path stands, who it is)
     ("/sys/kernel/config/nvmet/subsystems", "namespaces/*/device_path", "nvmet"),
@@ -142,12 +148,34 @@ def stacked(host: Host, nodes: Iterable[Node]) -> Iterator[str]:
             yield f"{node.name} is part of bcache"
     for loop in host.children("/sys/block"):
         backing = _small(host, f"/sys/block/{loop}/loop/backing_file")
-        if backing and names_node(host, backing, known):
+        if backing and _is_behind(host, loop, backing, known):
             yield f"{backing} is behind the loop device {loop}"
     names = {node.name for node in known}
     for volume in host.children("/sys/fs/btrfs"):
         for member in names & set(host.children(f"/sys/fs/btrfs/{volume}/devices")):
             yield f"{member} is part of the btrfs volume {volume}"
+
+
+def _is_behind(host: Host, loop: str, backing: str, nodes: Iterable[Node]) -> bool:
+    """By what the kernel holds, for ``backing`` is a name in somebody's own file system, and may be
+    of nothing here or of something else; by that name where there is no such device to ask."""
+    known = tuple(nodes)
+    try:
+        major, minor = map(int, host.text(f"/sys/block/{loop}/dev").split(":"))
+        path = host.path(f"/dev/{loop}")
+        descriptor = host.devices.open(path, Node(loop, major, minor, True), os.O_RDONLY)
+    except FileNotFoundError:
+        return names_node(host, backing, known)
+    info = bytearray(_LOOP_INFO64_BYTES)
+    try:
+        host.devices.ioctl(descriptor, _LOOP_GET_STATUS64, info)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return False  # it was taken down meanwhile
+    finally:
+        os.close(descriptor)
+    return int.from_bytes(info[16:24], "little") in {node.rdev for node in known}
 
 
 def _holder(host: Host, holder: str) -> str:
@@ -168,5 +196,18 @@ def exported(host: Host, nodes: Iterable[Node]) -> Iterator[str]:
         for entry in host.children(directory):
             for path in sorted(host.path(f"{directory}/{entry}").glob(below)):
                 device = path.read_text(errors="surrogateescape").strip()
-                if device.startswith("/") and names_node(host, device, known):
+                if not device.startswith("/"):
+                    continue
+                if names_node(host, device, known):
                     yield f"{device} is exported by {name} ({entry})"
+                elif _is_on(path) and not os.path.lexists(host.path(device)):
+                    # In a container's own file system it may be any drive, and nothing tells which.
+                    yield f"{name} ({entry}) exports {device}, which nothing is here: cannot prove"
+
+
+def _is_on(path: Path) -> bool:
+    """Whether nvmet serves what stands at its ``device_path``; LIO claims what it serves."""
+    try:
+        return (path.parent / "enable").read_text().strip() == "1"
+    except FileNotFoundError:
+        return False

@@ -75,6 +75,9 @@ def test_uses_of_the_host(rack: Rack) -> None:
     refused(f"mkdir -p /boot; mount {disk} /boot", "umount /boot", "boot drive")
     refused(f"mkswap -f {disk}; swapon {disk}", f"swapoff {disk}", "swap")
     refused(f"losetup /dev/loop7 {disk}", "losetup -d /dev/loop7", "loop7")
+    # By a name that is gone since, as one in a container is.
+    by_another = f"cp -a {disk} /tmp/node; losetup /dev/loop7 /tmp/node; rm /tmp/node"
+    refused(by_another, "losetup -d /dev/loop7", "loop7")
     refused(
         f"mdadm --create /dev/md7 --run --level 0 --raid-devices 2 {disk} {other}",
         f"mdadm --stop /dev/md7; mdadm --zero-superblock {disk} {other}",

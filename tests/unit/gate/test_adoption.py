@@ -185,6 +185,9 @@ def test_another_owner_is_never_overwritten(world: World) -> None:
     [
         SlotEntry(ADDRESS, ticket=KEPT),
         SlotEntry(ADDRESS, last_owner=LastOwner(THEIRS, "old", AT, AT)),
+        SlotEntry(ADDRESS, place="boot-1/5"),
+        SlotEntry(ADDRESS, took=DRIVE),
+        SlotEntry(ADDRESS, away="its drive was pulled"),
     ],
 )
 def test_a_slot_that_the_gate_handled_is_not_adopted_later(world: World, entry: SlotEntry) -> None:

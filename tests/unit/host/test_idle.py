@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import time
@@ -11,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from eraser.errors import InUseError
-from eraser.host import domains, idle, sysfs
+from eraser.host import domains, idle, sysfs, usage
 from eraser.host.idle import prove_idle
-from eraser.host.sysfs import AbsentError, Host, Node
+from eraser.host.sysfs import AbsentError, Devices, Host, Node
 from tests.unit.host.fakehost import ADDRESS, DISK, FUNCTION, FakeHost
 
 ROOT = "22 1 8:1 / / rw - ext4 /dev/sda1 rw"
@@ -262,6 +263,13 @@ REASONS: dict[str, tuple[Change, tuple[str, ...]]] = {
     "bcache": (puts(f"{PARTITION}/bcache/state"), ("stacked", "bcache")),
     "loop": (puts("/sys/block/loop3/loop/backing_file", "/dev/nvme5n1"), ("stacked", "loop3")),
     "btrfs member": (puts("/sys/fs/btrfs/u/devices/nvme5n1/dev"), ("stacked", "btrfs")),
+    "nvmet of a container's name": (
+        lambda fake: (
+            fake.put(f"{NVMET}/namespaces/2/device_path", "/xvda"),
+            fake.put(f"{NVMET}/namespaces/2/enable", "1"),
+        ),
+        ("exported", "/xvda", "nothing is here"),
+    ),
     "nvmet": (nvmet, ("exported", "nvmet", "nqn.x")),
     "nvmet passthrough": (
         puts(f"{NVMET}/passthru/device_path", "/dev/nvme5"),
@@ -345,6 +353,45 @@ def test_what_is_not_this_drives_is_no_use(fake: FakeHost) -> None:
     fake.put("/etc/libvirt/qemu/notes.txt", "0000:01:00.0")
     fake.domain("/etc/libvirt/qemu/other.xml", bus="0x11")
     assert prove(fake)
+
+
+class LoopDevices(Devices):
+    """A loop device whose backing device has these numbers, whatever it was called."""
+
+    def __init__(self, behind: int, error: int = 0) -> None:
+        self.behind, self.error = behind, error
+
+    def open(self, path: Path, node: Node, flags: int) -> int:
+        assert (node.name, node.numbers) == ("loop3", "7:3")
+        return os.open(path, flags)
+
+    def ioctl(self, descriptor: int, request: int, argument: bytearray) -> int:
+        assert (request, len(argument)) == (0x4C05, 232)
+        if self.error:
+            raise OSError(self.error, os.strerror(self.error))
+        argument[16:24] = self.behind.to_bytes(8, "little")
+        return 0
+
+
+@pytest.mark.parametrize("name", ["/xvda", "/tmp/n (deleted)", "/dev/nvme7n1"])
+def test_a_loop_device_is_known_by_what_the_kernel_has_behind_it(fake: FakeHost, name: str) -> None:
+    """Its name is one in a container's file system, or of a node that was removed since."""
+    fake.put("/sys/block/loop3/loop/backing_file", name)
+    fake.put("/sys/block/loop3/dev", "7:3")
+    fake.put("/dev/loop3", "")
+    drive = Node("nvme5n1", *map(int, fake.host.text(f"{DISK}/dev").split(":")), True)
+
+    def loop(behind: int, error: int = 0) -> Host:
+        return dataclasses.replace(fake.host, devices=LoopDevices(behind, error))
+
+    assert [*usage.stacked(loop(drive.rdev), (drive,))] == [
+        f"{name} is behind the loop device loop3"
+    ]
+    assert not [*usage.stacked(loop(os.makedev(259, 77)), (drive,))]
+    assert not [*usage.stacked(loop(0), (drive,))], "a file"
+    assert not [*usage.stacked(loop(0, errno.ENXIO), (drive,))], "taken down meanwhile"
+    with pytest.raises(OSError, match="Input/output"):
+        [*usage.stacked(loop(0, errno.EIO), (drive,))]
 
 
 def test_our_own_descriptors_and_claims_are_no_use(fake: FakeHost) -> None:

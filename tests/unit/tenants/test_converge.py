@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from nvme_raid import mdadmconf
 from nvme_raid.converge import converge
+from nvme_raid.decide import decide
 from nvme_raid.errors import RaidError, Refusal
 from nvme_raid.model import (
     Content,
@@ -323,10 +325,53 @@ def test_random_drives_are_free_unless_blank_ones_are_asked_for() -> None:
     with pytest.raises(Refusal, match=r"nvme3n1 .* random bytes"):
         converge(replace(WISH, require_blank=True), look=machine.look, act=nothing)
     assert run(machine)
-    # The array over them is random as well, and the role's own all the same.
+
+
+def cut_before_the_filesystem(count: int = 4) -> Simulated:
+    """The array is made, then the power goes."""
+    machine = Simulated(fresh(count))
+    plan = decide(machine.machine, replace(WISH, drives=count))
+    machine.act(plan.steps[0])
+    return machine
+
+
+def test_a_random_array_is_the_roles_own_unless_blank_drives_are_asked_for() -> None:
+    """Drives that had to be blank make a blank array: what is random on it is a volume of its
+    tenant's, encrypted and without a header."""
+    machine = cut_before_the_filesystem()
+    machine.set_array(sampled=Sampled(Content.NOISE, 0))
+
+    with pytest.raises(Refusal, match=r"/dev/md127 .* random bytes"):
+        converge(replace(WISH, require_blank=True), look=machine.look, act=nothing)
+    assert run(machine)[0].startswith("make an XFS")
+    blank = cut_before_the_filesystem()
+    assert run(blank, replace(WISH, require_blank=True))[0].startswith("make an XFS")
+
+
+@pytest.mark.parametrize("content", [Content.UNIFORM, Content.NOISE])
+@pytest.mark.parametrize("line", ["{line}", "ARRAY /dev/md/x UUID={plain}", "array uuid={upper}"])
+def test_an_array_that_had_a_filesystem_and_shows_none_is_not_made_anew(
+    content: Content, line: str
+) -> None:
+    """mdadm.conf is written after mkfs: an array that it knows had a filesystem."""
+    machine = built()
     machine.unmount()
-    machine.set_array(filesystem=None, sampled=Sampled(Content.NOISE, 0))
-    assert run(machine, replace(WISH, require_blank=True))[0].startswith("make an XFS")
+    machine.set_array(filesystem=None, sampled=Sampled(content, 0))
+    conf = machine.machine.platform.mdadm_conf
+    found = next(drive.member for drive in machine.machine.drives)
+    assert found is not None
+    forms = {
+        "line": mdadmconf.line("/dev/md/nvme", found.uuid),
+        "plain": found.uuid.replace(":", ""),
+        "upper": found.uuid.upper(),
+    }
+    machine.set(files=((conf, "# c\n" + line.format(**forms) + "\n"),))
+
+    with pytest.raises(Refusal, match=r"/dev/md127 .* had a file system.* shows none"):
+        converge(WISH, look=machine.look, act=nothing)
+    # A line that is gone, or another array's, says nothing of this one.
+    machine.set(files=((conf, "ARRAY /dev/md/nvme UUID=1:2:3:4\n#" + forms["line"] + "\n"),))
+    assert run(machine)[0].startswith("make an XFS")
 
 
 def test_check_mode_does_not_guess_what_is_on_an_array_that_is_not_up() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import obstacles
+from . import mdadmconf, obstacles
 from .candidates import candidates
 from .errors import Refusal
 from .files import managed_files
@@ -227,8 +227,10 @@ def _running_array(
     warnings: tuple[str, ...] = ()
     wrong = obstacles.uses(array, machine.mounts, but=_mounts_of(machine, array.name))
     if array.signatures or array.filesystem is None:
-        # Random drives make a random array; whether they may be so was judged before.
-        wrong += obstacles.contents(array, require_blank=False)
+        # Random drives make a random array, and drives that had to be blank a blank one.
+        wrong += obstacles.contents(array, require_blank=wish.require_blank)
+    if array.filesystem is None and not array.signatures:
+        wrong += _lost_filesystem(machine, wish, uuid)
     if wrong:
         raise Refusal((f"expected {array.path} to hold our XFS or nothing: {', '.join(wrong)}",))
     if wish.name not in array.linked:
@@ -247,6 +249,19 @@ def _running_array(
             steps = (Assemble(wish.node, uuid, devices, stop=array.path),)
     node = wish.node if not warnings else array.path
     return _Base(steps, array.name, node, uuid, array.filesystem, warnings=warnings)
+
+
+def _lost_filesystem(machine: Machine, wish: Wish, uuid: str) -> list[str]:
+    conf = machine.platform.mdadm_conf
+    # Our line is written when the filesystem is there, and a new array has a new UUID.
+    if not mdadmconf.knows(machine.text(conf), uuid):
+        return []
+    anew = obstacles.emptying("its drives")
+    return [
+        f"it had a file system, since {conf} knows it (UUID {uuid}), and shows none; xfs_repair -n "
+        f"{wish.node} looks for what is left of it; to make it anew {anew}, or if it had none, "
+        f"remove that line"
+    ]
 
 
 def _make(wish: Wish, base: _Base) -> MakeXfs:

@@ -43,16 +43,29 @@ def _entries(text: str) -> list[str]:
     return entries
 
 
+def knows(text: str | None, uuid: str) -> bool:
+    """Whether the file has a line for the array of that UUID, by any name."""
+    return any(_has(_array(entry), uuid) for entry in _entries(text or ""))
+
+
 def _is_ours(entry: str, node: str, uuid: str) -> bool:
+    words = _array(entry)
+    return words[:1] in ([node], [node.rpartition("/")[2]]) or _has(words, uuid)
+
+
+def _array(entry: str) -> list[str]:
+    """What an ARRAY line says: the node and its marks; nothing of any other line."""
     words = " ".join(row.split("#")[0] for row in entry.splitlines()).split()
     # Keywords may be shortened to three letters and are of any case (mdadm.conf(5)).
     if not words or len(words[0]) < 3 or not "array".startswith(words[0].lower()):
-        return False
-    if len(words) > 1 and words[1] in (node, node.rpartition("/")[2]):
-        return True
+        return []
+    return words[1:]
+
+
+def _has(words: list[str], uuid: str) -> bool:
     wanted = uuid.replace(":", "").lower()
     return any(
         word.partition("=")[0].lower() == "uuid"
         and "".join(sign for sign in word.partition("=")[2] if sign.isalnum()).lower() == wanted
-        for word in words[1:]
+        for word in words
     )

@@ -52,3 +52,9 @@ def of_a_drive(drive: Drive, wish: Wish, machine: Machine) -> list[str]:
 def described(member: Member) -> str:
     """An array, as its member tells of it."""
     return f"{member.name or 'without a name'} (RAID {member.level}, UUID {member.uuid})"
+
+
+def emptying(what: str) -> str:
+    """How a person makes drives free. wipefs alone takes the signatures and leaves the data, which
+    is found; blkdiscard without -f keeps its hands off a drive in use."""
+    return f"empty {what} (mdadm --stop the array, wipefs -a and then blkdiscard -z on each)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import subprocess
 
@@ -18,8 +19,8 @@ def _write_files(instance: Instance, user_data: str) -> None:
     """The module write_files of cloud-init; the tenant's guest has no cloud-init itself."""
     for entry in yaml.safe_load(user_data)["write_files"]:
         content = entry["content"].encode()
-        if entry.get("encoding") == "b64":
-            content = base64.b64decode(content)
+        if entry.get("encoding") == "gz+b64":
+            content = gzip.decompress(base64.b64decode(content))
         instance.guest.put(entry["path"], content, mode=int(entry["permissions"], 8))
 
 

@@ -268,6 +268,8 @@ def _lost(machine: Simulated) -> None:
         ),
         (lambda m: m.set_array(partitions=("md127p1",)), "/dev/md127 .* md127p1"),
         (lambda m: m.set_array(holders=("dm-3",)), "/dev/md127 .* dm-3"),
+        (lambda m: m.set_array(exports=("loop7",)), "/dev/md127 .* loop7"),
+        (_drives(exports=("nvmet's namespace 1 of x",)), "/dev/nvme1n1 .* nvmet's namespace"),
         (
             lambda m: m.set(mounts=(*m.machine.mounts[:1], Mounted("/mnt/nvme", "vdb", ()))),
             "/mnt/nvme to be free or ours, found vdb",
@@ -296,6 +298,8 @@ def test_an_array_that_is_not_whole_or_not_ours_alone_is_refused(damage: Damage,
     [
         ({"read_only": True}, "read-only"),
         ({"busy": True}, "another program has it open"),
+        ({"exports": ("loop7",)}, "loop7 is built on it"),
+        ({"openers": ("qemu (process 8)",)}, r"qemu \(process 8\) has it open"),
         ({"sampled": Sampled(Content.DATA, 8192)}, "data without a signature, at byte 8192"),
         ({"sampled": Sampled(Content.UNREADABLE, 4096)}, "cannot be read at byte 4096"),
         ({"signatures": ("zfs_member",)}, "zfs_member"),
@@ -346,6 +350,22 @@ def test_a_random_array_is_the_roles_own_unless_blank_drives_are_asked_for() -> 
     assert run(machine)[0].startswith("make an XFS")
     blank = cut_before_the_filesystem()
     assert run(blank, replace(WISH, require_blank=True))[0].startswith("make an XFS")
+
+
+@pytest.mark.parametrize("held", ["nvme2n1", "md127"])
+def test_an_array_that_a_program_has_open_gets_no_filesystem_and_keeps_its_own(held: str) -> None:
+    """Also a member: the program writes below the array."""
+    opened = {"openers": ("db (process 8)",)}
+    for machine in (cut_before_the_filesystem(), built()):
+        if held == "md127":
+            machine.set_array(**opened)
+        else:
+            machine.set_drive(held, **opened)
+        if machine.machine.arrays[0].filesystem is None:
+            with pytest.raises(Refusal, match=rf"/dev/{held} .*db \(process 8\) has it open"):
+                converge(WISH, look=machine.look, act=nothing)
+        else:
+            assert run(machine) == []
 
 
 @pytest.mark.parametrize("content", [Content.UNIFORM, Content.NOISE])

@@ -198,10 +198,14 @@ def _existing_array(
     devices = tuple(order[role] for role in sorted(order))
     running = [array for array in machine.arrays if set(array.members) & names]
     allowed = tuple(array.name for array in running)
+    bare = any(array.active and array.filesystem is None for array in running)
     wrong = [
         f"expected {drive.title} to be used by the array alone: {reason}"
         for drive in drives
-        for reason in obstacles.uses(drive, machine.mounts, but=allowed)
+        for reason in (
+            *obstacles.uses(drive, machine.mounts, but=allowed),
+            *(obstacles.opened(drive) if bare else ()),
+        )
     ]
     foreign = [array for array in running if array.active and set(array.members) != names]
     if wrong or foreign or len(running) > 1:
@@ -230,7 +234,7 @@ def _running_array(
         # Random drives make a random array, and drives that had to be blank a blank one.
         wrong += obstacles.contents(array, require_blank=wish.require_blank)
     if array.filesystem is None and not array.signatures:
-        wrong += _lost_filesystem(machine, wish, uuid)
+        wrong += [*obstacles.opened(array), *_lost_filesystem(machine, wish, uuid)]
     if wrong:
         raise Refusal((f"expected {array.path} to hold our XFS or nothing: {', '.join(wrong)}",))
     if wish.name not in array.linked:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 
-from . import command, content, files, fstab, reading, superblocks
+from . import command, content, files, fstab, openers, reading, superblocks
 from .errors import RaidError
 from .model import Content, Device, Drive, Machine, Platform, Running, Sampled, Wish
 from .platforms import platform
@@ -31,14 +32,17 @@ def look(wish: Wish) -> Machine:
     links = sysfs.links()
     members = {name: sysfs.children(name, "slaves") for name in sysfs.arrays()}
     near = [name for name, those in members.items() if names & set(those)]
+    arrays = tuple(_array(sysfs, name, swaps, members[name], links) for name in near)
+    numbers = {sysfs.number(name): name for name in _maybe_made_on(drives, arrays)}
+    who = openers.lasting(numbers) if numbers else {}
     found = platform()
     paths = (found.mdadm_conf, files.DRACUT, fstab.PATH)
     texts = {path: text for path in paths if (text := _text(path)) is not None}
     here = any(mount.point == wish.mount for mount in mounts)
     return Machine(
         platform=found,
-        drives=drives,
-        arrays=tuple(_array(sysfs, name, swaps, members[name], links) for name in near),
+        drives=tuple(replace(one, openers=who.get(one.name, ())) for one in drives),
+        arrays=tuple(replace(one, openers=who.get(one.name, ())) for one in arrays),
         mounts=mounts,
         taken_nodes=tuple(sorted(link for link, name in links.items() if name not in near)),
         files=tuple(texts.items()),
@@ -47,6 +51,20 @@ def look(wish: Wish) -> Machine:
         trim_enabled=_trim_enabled(found),
         initramfs_stamp=(_text(files.STAMP) or "").strip(),
     )
+
+
+def _maybe_made_on(drives: Sequence[Drive], arrays: Sequence[Running]) -> list[str]:
+    """On what an array or a filesystem may be made, by what is on it; members of a bare array, too:
+    who has one open writes below the array."""
+    bare = [one for one in arrays if one.active and not one.filesystem and not one.signatures]
+    below = {name for array in bare for name in array.members}
+    free = [
+        one.name
+        for one in drives
+        if not one.system
+        and (one.name in below or not (one.member or one.filesystem or one.signatures))
+    ]
+    return free + [array.name for array in bare]
 
 
 def _drive(sysfs: Sysfs, name: str, swaps: frozenset[str], system: frozenset[str]) -> Drive:
@@ -59,6 +77,7 @@ def _drive(sysfs: Sysfs, name: str, swaps: frozenset[str], system: frozenset[str
         size=sysfs.size(name),
         partitions=sysfs.partitions(name),
         holders=sysfs.children(name, "holders"),
+        exports=sysfs.exports(name),
         swap=name in swaps,
         read_only=sysfs.read_only(name),
         system=name in system,
@@ -98,6 +117,7 @@ def _array(
         linked=tuple(sorted(link for link, target in links.items() if target == name)),
         partitions=sysfs.partitions(name),
         holders=sysfs.children(name, "holders"),
+        exports=sysfs.exports(name),
         swap=name in swaps,
         read_only=sysfs.read_only(name),
     )

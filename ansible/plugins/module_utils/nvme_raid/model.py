@@ -71,6 +71,10 @@ class Device:
     read_only: bool = False
     busy: bool = False
     """Whether an exclusive open was refused."""
+    exports: tuple[str, ...] = ()
+    """What the kernel has built on it without a claim: loop devices, nvmet's namespaces."""
+    openers: tuple[str, ...] = ()
+    """Programs that have it open and keep nobody out; asked only where something may be made."""
     signatures: tuple[str, ...] = ()
     """What blkid, wipefs and mdadm recognise, but for an md 1.2 superblock and for one XFS."""
     filesystem: Filesystem | None = None

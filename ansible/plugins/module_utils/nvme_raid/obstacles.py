@@ -8,7 +8,8 @@ from .model import Content, Device, Drive, Machine, Member, Mounted, Wish
 def uses(device: Device, mounts: tuple[Mounted, ...], but: tuple[str, ...] = ()) -> list[str]:
     """Who has the device now. ``but`` are holders and mount points that are allowed."""
     found = [f"it has the partition {name}" for name in device.partitions]
-    found += [f"{name} is built on it" for name in device.holders if name not in but]
+    builds = (*device.holders, *device.exports)
+    found += [f"{name} is built on it" for name in builds if name not in but]
     points = [mount.point for mount in mounts if mount.device == device.name]
     found += [f"it is mounted on {point}" for point in points if point not in but]
     if device.swap:
@@ -19,6 +20,11 @@ def uses(device: Device, mounts: tuple[Mounted, ...], but: tuple[str, ...] = ())
     if device.busy and not known:
         found.append("another program has it open")
     return found
+
+
+def opened(device: Device) -> list[str]:
+    """Who would write to the device below what is made on it."""
+    return [f"{who} has it open" for who in device.openers]
 
 
 def contents(device: Device, *, require_blank: bool) -> list[str]:
@@ -40,7 +46,7 @@ def contents(device: Device, *, require_blank: bool) -> list[str]:
 
 def of_a_drive(drive: Drive, wish: Wish, machine: Machine) -> list[str]:
     """Why nothing may be made on a drive that has to be free."""
-    found = uses(drive, machine.mounts)
+    found = uses(drive, machine.mounts) + opened(drive)
     if drive.member is not None:
         found.append(f"it is a member of the array {described(drive.member)}")
     if drive.filesystem is not None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from pathlib import Path
 
 from .model import Mounted
 
 _SECTOR = 512
 _SYSTEM_MOUNTS = ("/", "/boot", "/boot/efi", "/efi", "/usr", "/var")
+_DELETED = " (deleted)"
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
@@ -49,6 +52,36 @@ class Sysfs:
         """The partitions that the kernel knows on a disk."""
         return tuple(sorted(path.parent.name for path in self.block(name).glob("*/partition")))
 
+    def number(self, name: str) -> int:
+        """Its st_rdev; 0 where there is no such device."""
+        major, _, minor = self.text(self.block(name) / "dev").partition(":")
+        return os.makedev(int(major), int(minor)) if minor else 0
+
+    def exports(self, name: str) -> tuple[str, ...]:
+        """What the kernel itself has built on a device without a claim to it, so that it is among
+        no holders: loop devices, and namespaces that nvmet gives to other machines."""
+        loops = sorted(self._blocks.glob("loop*/loop/backing_file"))
+        backed = [(path.parent.parent.name, path) for path in loops]
+        subsystems = self._root / "sys/kernel/config/nvmet/subsystems"
+        for path in sorted(subsystems.glob("*/namespaces/*/device_path")):
+            subsystem = plain(path.parents[2].name)
+            backed.append((f"nvmet's namespace {path.parent.name} of {subsystem}", path))
+        return tuple(who for who, path in backed if self._is_node(self.text(path), name))
+
+    def _is_node(self, said: str, name: str) -> bool:
+        """Whether a path, as the kernel tells it, is a node of a device. Its own may be gone."""
+        path = said[: -len(_DELETED)] if said.endswith(_DELETED) else said
+        if not path.startswith("/"):
+            return False
+        node = self._root / path.lstrip("/")
+        if os.path.realpath(node) == os.path.realpath(self._root / "dev" / name):
+            return True
+        try:
+            status = node.stat()
+        except OSError:
+            return False
+        return stat.S_ISBLK(status.st_mode) and status.st_rdev == self.number(name)
+
     def namespaces(self) -> tuple[str, ...]:
         """The NVMe namespaces that are disks here: on PCI Express, not hidden, not empty."""
         found = []
@@ -65,8 +98,8 @@ class Sysfs:
         controller = self._controller(name) or Path("/nonexistent")
         return (
             self.text(controller / "address"),
-            _plain(self.text(controller / "model")),
-            _plain(self.text(controller / "serial")),
+            plain(self.text(controller / "model")),
+            plain(self.text(controller / "serial")),
         )
 
     def _controller(self, name: str) -> Path | None:
@@ -139,6 +172,6 @@ def _unescape(field: str) -> str:
     return _ESCAPED.sub(lambda match: chr(int(match.group(1), 8)), field)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """A drive's own words: anything may be in them."""
     return "".join(sign if sign.isprintable() and sign.isascii() else "?" for sign in text)[:64]

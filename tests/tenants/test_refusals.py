@@ -112,7 +112,7 @@ def test_an_array_of_which_a_drive_is_another_is_refused(instance: Instance) -> 
     play = instance.play()
 
     assert play.code != 0
-    assert "the array's data is lost" in play.output
+    assert "without the missing members it cannot be read" in play.output
     assert kept.serial in play.output
     assert other.serial in play.output
     assert instance.written(mark) == []

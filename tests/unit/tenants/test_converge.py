@@ -124,6 +124,11 @@ def _stopped(machine: Simulated) -> None:
         machine.set_drive(f"nvme{number}n1", holders=(), busy=False)
 
 
+def _stopped_members(machine: Simulated) -> None:
+    machine.unmount()
+    machine.set(arrays=())
+
+
 def _half_assembled(machine: Simulated) -> None:
     machine.unmount()
     machine.set_array(active=False, members=("nvme0n1",), linked=(), given="", filesystem=None)
@@ -241,7 +246,11 @@ def _lost(machine: Simulated) -> None:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (_partly_fresh, "/dev/nvme1n1 .* hold nothing, so the array's data is lost"),
+        (
+            _partly_fresh,
+            "/dev/nvme1n1 .* hold nothing; without the missing members it cannot be read;"
+            ".*wipefs -a and then blkdiscard -z on each",
+        ),
         (_member(uuid="other"), "/dev/nvme2n1 .* belongs to UUID other"),
         (_member(role=0xFFFE), "/dev/nvme2n1 place 65534"),
         (_member(role=0), "/dev/nvme2n1 place 0"),
@@ -290,6 +299,38 @@ def test_an_array_that_is_not_whole_or_not_ours_alone_is_refused(damage: Damage,
     damage(machine)
 
     with pytest.raises(Refusal, match=said):
+        converge(WISH, look=machine.look, act=nothing)
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_whole_array_beside_free_drives_is_not_called_lost(running: bool) -> None:
+    """As after a resize to a larger flavor: nobody is told to empty it."""
+    machine = built(2)
+    if not running:
+        machine.unmount()
+        machine.set(arrays=())
+    machine.set(drives=(*machine.machine.drives, drive(2), drive(3)))
+
+    with pytest.raises(Refusal) as caught:
+        converge(WISH, look=machine.look, act=nothing)
+
+    said = str(caught.value)
+    assert "the array nvme is whole (/dev/nvme0n1" in said
+    assert "2 drives are more than it has: /dev/nvme2n1" in said
+    assert "lost" not in said
+    assert "wipefs" not in said
+
+
+@pytest.mark.parametrize("facts", [{"uuid": "other"}, {"devices": 3}, {"role": 0}])
+def test_members_that_do_not_make_a_whole_array_are_not_called_one(facts: dict[str, Any]) -> None:
+    machine = built(2)
+    _stopped_members(machine)
+    found = machine.machine.drives[1].member
+    assert found is not None
+    machine.set_drive("nvme1n1", member=replace(found, **facts))
+    machine.set(drives=(*machine.machine.drives, drive(2), drive(3)))
+
+    with pytest.raises(Refusal, match="without the missing members it cannot be read"):
         converge(WISH, look=machine.look, act=nothing)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import mdadmconf, obstacles
+from . import mdadmconf, membership, obstacles
 from .candidates import candidates
 from .errors import Refusal
 from .files import managed_files
@@ -32,7 +32,6 @@ NEW = "00000000:00000000:00000000:00000000"
 NEW_FILESYSTEM = "made-with-the-filesystem"
 _CHECKED_OPTIONS = frozenset({"noatime", "nodiratime", "nodev", "noexec", "nosuid", "ro"})
 """Options that the mount table shows as they were asked for."""
-_RAID0 = 0
 
 
 @dataclass(frozen=True)
@@ -123,16 +122,8 @@ def _array(machine: Machine, wish: Wish, drives: tuple[Drive, ...]) -> _Base:
     if not ours:
         return _new_array(machine, wish, drives)
     if len(ours) != len(drives):
-        blank = ", ".join(drive.title for drive in drives if drive not in ours)
-        rest = ", ".join(drive.title for drive in ours)
-        raise Refusal(
-            (
-                f"expected all drives of the array {wish.name}, found only {rest}: {blank} hold "
-                f"nothing, so the array's data is lost; to make it anew run wipefs -a on each "
-                f"remaining member and call this again",
-            )
-        )
-    members = _consistent(wish, ours)
+        raise membership.mixed(wish, ours, [drive for drive in drives if drive not in ours])
+    members = membership.consistent(wish, ours)
     return _existing_array(machine, wish, ours, members)
 
 
@@ -158,35 +149,6 @@ def _new_array(machine: Machine, wish: Wish, drives: tuple[Drive, ...]) -> _Base
         )
     make = CreateArray(wish.node, wish.name, wish.chunk, tuple(drive.path for drive in drives))
     return _Base((make,), "", wish.node, array=NEW, warnings=tuple(warnings))
-
-
-def _consistent(wish: Wish, drives: list[Drive]) -> list[Member]:
-    """The members, in one array as it is wanted. Raises :class:`Refusal`."""
-    members = [drive.member for drive in drives if drive.member is not None]
-    if len({member.uuid for member in members}) > 1:
-        raise Refusal(
-            tuple(
-                f"expected one array {wish.name}: {drive.title} belongs to UUID {member.uuid}"
-                for drive, member in zip(drives, members)
-            )
-        )
-    first = members[0]
-    wrong = []
-    if first.devices != len(members) or {m.role for m in members} != set(range(len(members))):
-        places = ", ".join(f"{drive.path} place {m.role}" for drive, m in zip(drives, members))
-        wrong.append(
-            f"expected the {first.devices} members of {obstacles.described(first)}, found {places}"
-        )
-    if first.level != _RAID0:
-        wrong.append(f"expected {wish.name} to be RAID 0, found RAID {first.level}")
-    if first.chunk != wish.chunk:
-        wrong.append(
-            f"expected {wish.name} to have chunks of {wish.chunk // 1024} KiB, found "
-            f"{first.chunk // 1024} KiB; ask for that, or remove the array by hand"
-        )
-    if wrong:
-        raise Refusal(tuple(wrong))
-    return members
 
 
 def _existing_array(

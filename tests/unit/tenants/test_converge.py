@@ -513,6 +513,47 @@ def test_an_initramfs_that_others_made_of_a_damaged_mdadm_conf_is_made_anew(surv
     assert machine.initramfs == wanted is not None
 
 
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_filesystem_that_mkfs_did_not_finish_is_made_anew(count: int) -> None:
+    """The power went, or mkfs.xfs was killed for its time: nobody ever mounted that, nor can."""
+    machine = Simulated(fresh(count))
+    wish = replace(WISH, drives=count)
+    made = {"filesystem": Filesystem("u", "nvme", 0, 0, 0, unfinished=True)}
+    if count > 1:
+        machine = cut_before_the_filesystem()
+        machine.set_array(**made)
+    else:
+        machine.set_drive("nvme0n1", **made)
+
+    node = "/dev/nvme0n1" if count == 1 else "/dev/md/nvme"
+    assert run(machine, wish)[0] == f"make the unfinished XFS labelled nvme on {node} anew"
+    assert run(machine, wish) == []
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize(
+    ("facts", "label", "said"),
+    [
+        ({}, "other", "XFS labelled other"),
+        ({"openers": ("mkfs.xfs (process 7)",)}, "nvme", "mkfs.xfs .* has it open"),
+        ({"exports": ("loop3",)}, "nvme", "loop3"),
+        ({"signatures": ("ext4",)}, "nvme", "ext4"),
+    ],
+)
+def test_an_unfinished_filesystem_of_others_or_in_use_is_refused(
+    count: int, facts: dict[str, Any], label: str, said: str
+) -> None:
+    machine = cut_before_the_filesystem() if count > 1 else Simulated(fresh(1))
+    facts = {"filesystem": Filesystem("u", label, 0, 0, 0, unfinished=True), **facts}
+    if count > 1:
+        machine.set_array(**facts)
+    else:
+        machine.set_drive("nvme0n1", **facts)
+
+    with pytest.raises(Refusal, match=said):
+        converge(replace(WISH, drives=count), look=machine.look, act=nothing)
+
+
 def test_a_step_that_does_not_help_is_an_error_and_not_a_loop() -> None:
     machine = Simulated(fresh(4))
 

@@ -15,7 +15,7 @@ import yaml
 from nvme_raid import act, command, diffs, platforms, reading
 from nvme_raid.errors import RaidError
 from nvme_raid.model import Platform
-from nvme_raid.steps import CreateArray, Relink, WriteFile
+from nvme_raid.steps import CreateArray, MakeXfs, Relink, WriteFile
 from nvme_raid.sysfs import Sysfs
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -243,6 +243,20 @@ def test_a_file_is_replaced_in_one_stroke_and_keeps_mode_and_link(tmp_path: Path
     put(tmp_path, "file")
     with pytest.raises(RaidError, match="expected to write"):
         act.write_file(str(tmp_path / "file/below"), "x")
+
+
+def test_mkfs_is_forced_only_over_what_it_did_not_finish(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[list[str]] = []
+    monkeypatch.setattr(command, "must", lambda argv, **_: ran.append(list(argv)))
+    monkeypatch.setattr(command, "settle", lambda: None)
+
+    act.act(MakeXfs("/dev/nvme0n1", "nvme"))
+    act.act(MakeXfs("/dev/nvme0n1", "nvme", unfinished=True))
+
+    assert [("-f" in argv, argv[-1]) for argv in ran] == [
+        (False, "/dev/nvme0n1"),
+        (True, "/dev/nvme0n1"),
+    ]
 
 
 def test_what_a_file_voids_is_gone_before_it_is_written(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,14 @@ _XFS = gzip.decompress(
         "H4sIAI0+AmsC/4twC3ZiYBBgAAP2Pwzo4M8WtyVmPxxvz1E/3u4+/6U4WJCFgYMByoDSjFCaCUgA2f8bgDRUjQPD1q"
         "VMDEAJjryy3FSYuTycnMxAWyUZYIogwBbijt0nGPADkNkNYKvAAGQdYxcEgwEvEHODGBfbUkOQHDoK0AAAiGthKQAC"
         "AAA="
+    )
+)
+
+# The same program -K -L nvme on 2 GiB, killed at the last of its 65 writes.
+_UNFINISHED = gzip.decompress(
+    base64.b64decode(
+        "H4sIAAAAAAACA4twC3ZiYBBgAAMOBgzw1eCQxBVTh44V5jyv/BIeqIMFWRjYoNINULoRSjcBMSMDE1QVGDgwbFnKBBLi"
+        "yCvLTYWZy8PJySzIwCjJAFMEAbZgkn3/Awb8AN2ljEDUBcFgwAvE3CDGyV9tzgi3jAJ0AABBD9JbAAIAAA=="
     )
 )
 
@@ -60,6 +69,20 @@ def test_a_filesystem_is_what_mkfs_made() -> None:
         stripe_width=1 << 20,
         log_stripe_unit=32 << 10,
     )
+
+
+def test_a_filesystem_that_mkfs_did_not_finish_says_so() -> None:
+    found = xfs(_UNFINISHED)
+
+    assert found is not None
+    assert (found.label, found.unfinished) == ("nvme", True)
+    whole = xfs(_XFS)
+    assert whole is not None
+    assert not whole.unfinished
+    # As xfs_db's "write -d inprogress 0" has it.
+    byte = bytearray(_UNFINISHED)
+    byte[126] = 0
+    assert xfs(bytes(byte)) == replace(found, unfinished=False)
 
 
 def test_a_label_of_control_signs_is_made_harmless() -> None:

@@ -78,9 +78,9 @@ def _relink(step: Relink) -> None:
 
 @_act.register
 def _make_xfs(step: MakeXfs) -> None:
-    # No -f: mkfs.xfs refuses by itself where it sees a filesystem. No discard (-K): the drives come
-    # erased, and fstrim.timer tells them later what is free.
-    argv = ["mkfs.xfs", "-q", "-K", "-L", step.label]
+    # No -f but over what it did not finish: mkfs.xfs refuses by itself where it sees a filesystem.
+    # No discard (-K): the drives come erased, and fstrim.timer tells them later what is free.
+    argv = ["mkfs.xfs", "-q", "-K", *(["-f"] if step.unfinished else []), "-L", step.label]
     if step.stripe_unit:
         unit = step.stripe_unit // 1024
         argv += ["-d", f"su={unit}k,sw={step.stripe_count}"]

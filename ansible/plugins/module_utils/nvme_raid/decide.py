@@ -80,8 +80,8 @@ def decide(machine: Machine, wish: Wish) -> Plan:
         late = "what else there is to do shows once the array is assembled"
         return Plan(base.steps, len(base.steps), (*base.warnings, late), paths, base.node)
     steps = list(base.steps)
-    uuid = base.filesystem.uuid if base.filesystem else ""
-    if base.filesystem is None:
+    uuid = base.filesystem.uuid if base.filesystem and not base.filesystem.unfinished else ""
+    if base.filesystem is None or base.filesystem.unfinished:
         steps.append(_make(wish, base))
     elif base.filesystem.label != wish.label:
         steps.append(Relabel(base.node, wish.label, wish.mount if _mounted(machine, wish) else ""))
@@ -102,6 +102,7 @@ def _single(machine: Machine, wish: Wish, drive: Drive) -> _Base:
     ours = drive.filesystem is not None and drive.filesystem.label == wish.label
     if ours and drive.member is None and not drive.signatures:
         wrong = obstacles.uses(drive, machine.mounts, but=_mounts_of(machine, drive.name))
+        wrong += obstacles.opened(drive) if drive.bare else []
         filesystem = drive.filesystem
     else:
         wrong = obstacles.of_a_drive(drive, wish, machine)
@@ -160,7 +161,7 @@ def _existing_array(
     devices = tuple(order[role] for role in sorted(order))
     running = [array for array in machine.arrays if set(array.members) & names]
     allowed = tuple(array.name for array in running)
-    bare = any(array.active and array.filesystem is None for array in running)
+    bare = any(array.active and array.bare for array in running)
     wrong = [
         f"expected {drive.title} to be used by the array alone: {reason}"
         for drive in drives
@@ -195,8 +196,12 @@ def _running_array(
     if array.signatures or array.filesystem is None:
         # Random drives make a random array, and drives that had to be blank a blank one.
         wrong += obstacles.contents(array, require_blank=wish.require_blank)
+    if array.bare:
+        wrong += obstacles.opened(array)
     if array.filesystem is None and not array.signatures:
-        wrong += [*obstacles.opened(array), *_lost_filesystem(machine, wish, uuid)]
+        wrong += _lost_filesystem(machine, wish, uuid)
+    if array.filesystem and array.filesystem.unfinished and array.filesystem.label != wish.label:
+        wrong.append(f"it holds an unfinished XFS labelled {array.filesystem.label}")
     if wrong:
         raise Refusal((f"expected {array.path} to hold our XFS or nothing: {', '.join(wrong)}",))
     if wish.name not in array.linked:
@@ -231,9 +236,10 @@ def _lost_filesystem(machine: Machine, wish: Wish, uuid: str) -> list[str]:
 
 
 def _make(wish: Wish, base: _Base) -> MakeXfs:
+    unfinished = base.filesystem is not None
     if wish.drives == 1:
-        return MakeXfs(base.node, wish.label)
-    return MakeXfs(base.node, wish.label, wish.chunk, wish.drives)
+        return MakeXfs(base.node, wish.label, unfinished=unfinished)
+    return MakeXfs(base.node, wish.label, wish.chunk, wish.drives, unfinished)
 
 
 def _refuse_taken_mount_point(machine: Machine, wish: Wish, base: _Base) -> None:
@@ -279,7 +285,7 @@ def _mounts_of(machine: Machine, device: str) -> tuple[str, ...]:
 def _warnings(machine: Machine, wish: Wish, base: _Base) -> list[str]:
     found = []
     filesystem = base.filesystem
-    if filesystem is not None and wish.drives > 1:
+    if filesystem is not None and not filesystem.unfinished and wish.drives > 1:
         wanted = (wish.chunk, wish.chunk * wish.drives)
         if (filesystem.stripe_unit, filesystem.stripe_width) != wanted:
             found.append(

@@ -56,13 +56,13 @@ def look(wish: Wish) -> Machine:
 def _maybe_made_on(drives: Sequence[Drive], arrays: Sequence[Running]) -> list[str]:
     """On what an array or a filesystem may be made, by what is on it; members of a bare array, too:
     who has one open writes below the array."""
-    bare = [one for one in arrays if one.active and not one.filesystem and not one.signatures]
+    bare = [one for one in arrays if one.active and one.bare and not one.signatures]
     below = {name for array in bare for name in array.members}
     free = [
         one.name
         for one in drives
         if not one.system
-        and (one.name in below or not (one.member or one.filesystem or one.signatures))
+        and (one.name in below or (one.bare and not one.member and not one.signatures))
     ]
     return free + [array.name for array in bare]
 

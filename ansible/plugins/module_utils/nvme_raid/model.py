@@ -56,6 +56,8 @@ class Filesystem:
     stripe_unit: int
     stripe_width: int
     log_stripe_unit: int
+    unfinished: bool = False
+    """Whether mkfs.xfs was cut short: no kernel mounts it, so nobody ever wrote to it."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,11 @@ class Device:
     filesystem: Filesystem | None = None
     sampled: Sampled = Sampled(Content.UNIFORM)
     """Meaningless where there is a member, a filesystem or a signature: nobody asks then."""
+
+    @property
+    def bare(self) -> bool:
+        """Whether no filesystem is on it that anybody could have used."""
+        return self.filesystem is None or self.filesystem.unfinished
 
     @property
     def path(self) -> str:

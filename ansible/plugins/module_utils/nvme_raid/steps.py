@@ -58,10 +58,14 @@ class MakeXfs:
     label: str
     stripe_unit: int = 0
     stripe_count: int = 0
+    unfinished: bool = False
+    """Whether one is there that was cut short."""
 
     @property
     def text(self) -> str:
         """In words."""
+        if self.unfinished:
+            return f"make the unfinished XFS labelled {self.label} on {self.device} anew"
         return f"make an XFS labelled {self.label} on {self.device}"
 
 

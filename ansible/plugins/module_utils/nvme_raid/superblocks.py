@@ -18,6 +18,8 @@ _SECTOR = 512
 
 XFS_LENGTH = 512
 _XFS_MAGIC = b"XFSB"
+_XFS_IN_PROGRESS = 126
+"""sb_inprogress: mkfs.xfs writes a 1 first and the 0 last of all."""
 
 
 def md_member(block: bytes) -> Member | None:
@@ -70,6 +72,7 @@ def xfs(block: bytes) -> Filesystem | None:
         stripe_width=width * size,
         # 1 is mkfs.xfs's way to say that none was asked for.
         log_stripe_unit=log_unit if log_unit > 1 else 0,
+        unfinished=block[_XFS_IN_PROGRESS] == 1,
     )
 
 

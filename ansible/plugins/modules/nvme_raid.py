@@ -97,10 +97,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was done, or would be in check mode, in words.
+  description:
+    - What was done, or would be in check mode, in words.
+    - After a refusal what was done before it, usually nothing.
   type: list
   elements: str
-  returned: success
+  returned: success, and when refused
 drives:
   description: Device nodes in the array's order.
   type: list
@@ -119,7 +121,7 @@ mount:
   type: str
   returned: success
 reasons:
-  description: Why nothing was changed, one line each.
+  description: Why it stopped, one line each.
   type: list
   elements: str
   returned: when refused
@@ -175,12 +177,14 @@ def main():
             outcome = converge(wish, look=look, act=act, check=module.check_mode)
     except Refusal as refusal:
         module.fail_json(
-            msg="refused, nothing was changed: " + "; ".join(refusal.reasons),
+            msg=refusal.heading + ": " + "; ".join(refusal.reasons),
             reasons=list(refusal.reasons),
+            changed=bool(refusal.done),
+            steps=list(refusal.done),
         )
     except RaidError as error:
         module.fail_json(msg=str(error))
-    for warning in outcome.plan.warnings:
+    for warning in outcome.warnings:
         module.warn(warning)
     module.exit_json(
         changed=outcome.changed,

@@ -22,7 +22,7 @@ from nvme_raid.model import (
     Sampled,
     Wish,
 )
-from nvme_raid.steps import Assemble, RebuildInitramfs, Step, WriteFile
+from nvme_raid.steps import Assemble, Mount, RebuildInitramfs, Step, WriteFile
 
 from tests.unit.tenants.simulated import LIVE, Simulated, drive, fresh
 
@@ -194,7 +194,7 @@ def test_a_mounted_array_of_another_name_is_left_mounted() -> None:
 
     outcome = converge(WISH, look=machine.look, act=nothing)
 
-    assert any("another name" in warning for warning in outcome.plan.warnings)
+    assert any("another name" in warning for warning in outcome.warnings)
 
 
 def test_after_stop_and_start_the_array_is_made_anew_and_its_lines_replaced() -> None:
@@ -442,7 +442,7 @@ def test_check_mode_does_not_guess_what_is_on_an_array_that_is_not_up() -> None:
     outcome = converge(WISH, look=machine.look, act=nothing, check=True)
 
     assert [type(step) for step in outcome.steps] == [Assemble]
-    assert any("shows once the array is assembled" in text for text in outcome.plan.warnings)
+    assert any("shows once the array is assembled" in text for text in outcome.warnings)
 
 
 def test_the_array_of_another_chunk_or_level_is_refused() -> None:
@@ -596,7 +596,7 @@ def test_stripes_that_do_not_fit_are_told_of_and_not_touched() -> None:
 
     outcome = converge(WISH, look=machine.look, act=nothing)
 
-    assert any("stripes" in warning for warning in outcome.plan.warnings)
+    assert any("stripes" in warning for warning in outcome.warnings)
 
 
 def test_enterprise_linux_gets_its_own_paths_and_dracut_is_told_to_take_mdadm_conf() -> None:
@@ -621,10 +621,57 @@ def test_what_the_machine_lacks_is_told_of() -> None:
 
     outcome = converge(WISH, look=machine.look, act=machine.act, check=True)
 
-    said = " ".join(outcome.plan.warnings)
+    said = " ".join(outcome.warnings)
     assert "fstrim" in said
     assert "initramfs" in said
     assert "files of its own" in said
+
+
+def test_a_run_tells_what_check_mode_told() -> None:
+    """Each look has its own: the size of drives matters before they are an array, files in the
+    mount point before it is mounted."""
+    bare = Platform("/etc/mdadm/mdadm.conf")
+    machine = Simulated(fresh(2, platform=bare, directories=("/mnt/nvme",), crowded=True))
+    machine.set_drive("nvme1n1", size=2 << 30)
+    wish = replace(WISH, drives=2)
+
+    def act(step: Step) -> None:
+        machine.act(step)
+        machine.set(crowded=machine.machine.crowded and not isinstance(step, Mount))
+
+    told = converge(wish, look=machine.look, act=act, check=True).warnings
+    outcome = converge(wish, look=machine.look, act=act)
+
+    assert len(told) == 4
+    assert sorted(outcome.warnings) == sorted(told)
+    assert any("differ in size" in text for text in told)
+    assert any("files of its own" in text for text in told)
+
+
+def test_a_run_that_assembles_does_not_say_what_check_mode_cannot_know() -> None:
+    machine = built()
+    _half_assembled(machine)
+
+    assert converge(WISH, look=machine.look, act=machine.act).warnings == ()
+
+
+def test_a_refusal_after_a_step_names_what_was_done() -> None:
+    """What an array holds shows once it is assembled."""
+    machine = built()
+    _stopped(machine)
+
+    def act(step: Step) -> None:
+        machine.act(step)
+        machine.set_array(filesystem=None, signatures=("LVM2_member",))
+
+    with pytest.raises(Refusal, match="LVM2_member") as caught:
+        converge(WISH, look=machine.look, act=act)
+    assert len(caught.value.done) == 1
+    assert caught.value.heading == f"refused, after this was done: {caught.value.done[0]}"
+    assert "assemble /dev/md/nvme" in caught.value.heading
+    with pytest.raises(Refusal, match="LVM2_member") as again:
+        converge(WISH, look=machine.look, act=nothing)
+    assert (again.value.done, again.value.heading) == ((), "refused, nothing was changed")
 
 
 def test_a_drive_with_an_xfs_is_no_free_drive_of_an_array() -> None:

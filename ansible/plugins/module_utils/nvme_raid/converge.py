@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .decide import Plan, decide
-from .errors import RaidError
+from .errors import RaidError, Refusal
 from .model import Machine, Wish
 from .steps import Step
 from .wish import checked
@@ -15,12 +15,17 @@ _ROUNDS = 6
 """Assemble, create, format, files: more than there are kinds of steps that need a new look."""
 
 
+_LATE = "what else there is to do shows once the array is assembled"
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What was done, or in check mode would be, and the plan that was left at the end."""
 
     steps: tuple[Step, ...]
     plan: Plan
+    warnings: tuple[str, ...] = ()
+    """Of all looks: some are about what is over when the run ends."""
 
     @property
     def changed(self) -> bool:
@@ -37,22 +42,28 @@ def converge(
 ) -> Outcome:
     """Bring the machine to the wish, or with ``check`` only say what that would take.
 
-    The end is a look that finds nothing left to do. Raises :class:`Refusal` before anything was
-    changed, :class:`RaidError` where a step fails or does not help.
+    The end is a look that finds nothing left to do. Raises :class:`Refusal`, which names the steps
+    that were done before it, and :class:`RaidError` where a step fails or does not help.
     """
     checked(wish)
     done: list[Step] = []
     plan = decide(look(wish), wish)
     if check:
-        return Outcome(plan.steps, plan)
+        return Outcome(plan.steps, plan, (*plan.warnings, *([_LATE] if plan.more else ())))
+    # As a set that keeps its order.
+    warnings = dict.fromkeys(plan.warnings)
     for _ in range(_ROUNDS):
         if not plan.steps:
-            return Outcome(tuple(done), plan)
+            break
         for step in plan.now:
             act(step)
             done.append(step)
-        plan = decide(look(wish), wish)
+        try:
+            plan = decide(look(wish), wish)
+        except Refusal as refusal:
+            raise Refusal(refusal.reasons, tuple(step.text for step in done)) from None
+        warnings.update(dict.fromkeys(plan.warnings))
     if not plan.steps:
-        return Outcome(tuple(done), plan)
+        return Outcome(tuple(done), plan, tuple(warnings))
     left = "; ".join(step.text for step in plan.steps)
     raise RaidError(f"expected nothing left to do, found still: {left}; look at the kernel's log")

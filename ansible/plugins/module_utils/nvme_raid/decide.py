@@ -47,6 +47,8 @@ class Plan:
     """Node of what carries the filesystem."""
     filesystem: str = ""
     """UUID, where there is one."""
+    more: bool = False
+    """Whether only the next look can tell what else there is to do."""
 
     @property
     def now(self) -> tuple[Step, ...]:
@@ -77,8 +79,7 @@ def decide(machine: Machine, wish: Wish) -> Plan:
     _refuse_taken_mount_point(machine, wish, base)
     paths = tuple(drive.path for drive in drives)
     if base.unknown:
-        late = "what else there is to do shows once the array is assembled"
-        return Plan(base.steps, len(base.steps), (*base.warnings, late), paths, base.node)
+        return Plan(base.steps, len(base.steps), base.warnings, paths, base.node, more=True)
     steps = list(base.steps)
     uuid = base.filesystem.uuid if base.filesystem and not base.filesystem.unfinished else ""
     if base.filesystem is None or base.filesystem.unfinished:

@@ -8,8 +8,20 @@ class RaidError(Exception):
 
 
 class Refusal(RaidError):
-    """The machine is not in a state that may be changed; nothing was. One reason per line."""
+    """The machine is not in a state that may be changed. One reason per line.
 
-    def __init__(self, reasons: tuple[str, ...]) -> None:
+    ``done``: the steps before it, in words. Nearly always none; what is on an array shows only when
+    it is assembled.
+    """
+
+    def __init__(self, reasons: tuple[str, ...], done: tuple[str, ...] = ()) -> None:
         super().__init__("; ".join(reasons))
         self.reasons = reasons
+        self.done = done
+
+    @property
+    def heading(self) -> str:
+        """What it means, in words."""
+        if self.done:
+            return f"refused, after this was done: {'; '.join(self.done)}"
+        return "refused, nothing was changed"

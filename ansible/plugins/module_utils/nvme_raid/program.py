@@ -25,7 +25,8 @@ REFUSED = 3
 LOCK = "/run/nvme-raid.lock"
 
 _EPILOG = """exit codes: 0 the array is there and mounted; 1 something failed;
-3 refused, nothing was changed: drives hold something, are in use, too few or too many"""
+3 refused: drives hold something, are in use, too few or too many. Nothing was changed, or the
+output names what was: an array may have to be assembled to see what it holds"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with locked():
             outcome = converge(_wish(chosen), look=look, act=act, check=chosen.check)
     except Refusal as refusal:
+        if refusal.done:
+            print(f"nvme-raid: {refusal.heading}", file=sys.stderr)
         for reason in refusal.reasons:
             print(f"nvme-raid: refused: {reason}", file=sys.stderr)
         return REFUSED
@@ -84,7 +87,7 @@ def _show(outcome: Outcome, chosen: argparse.Namespace) -> None:
                 {
                     "changed": outcome.changed,
                     "steps": [step.text for step in outcome.steps],
-                    "warnings": plan.warnings,
+                    "warnings": outcome.warnings,
                     "drives": plan.drives,
                     "device": plan.device,
                     "uuid": plan.filesystem,
@@ -98,7 +101,7 @@ def _show(outcome: Outcome, chosen: argparse.Namespace) -> None:
         print(("would " if chosen.check else "") + step.text)
     if chosen.diff:
         print(diffs.text(outcome.steps), end="")
-    for warning in plan.warnings:
+    for warning in outcome.warnings:
         print(f"nvme-raid: note: {warning}", file=sys.stderr)
     if not outcome.changed:
         print(f"nothing to do: {plan.device} is mounted on {chosen.mount}")

@@ -1,0 +1,79 @@
+"""The command line: what it says, and its exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+from nvme_raid import program
+from nvme_raid.errors import RaidError
+from nvme_raid.model import Wish
+from nvme_raid.steps import Assemble, Step
+
+from tests.unit.tenants.simulated import Simulated, fresh
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Simulated:
+    simulated = Simulated(fresh(2))
+    monkeypatch.setattr(program, "locked", contextlib.nullcontext)
+    monkeypatch.setattr(program, "look", simulated.look)
+    monkeypatch.setattr(program, "act", simulated.act)
+    return simulated
+
+
+def test_a_run_says_its_steps_and_the_next_that_there_are_none(
+    machine: Simulated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.set_drive("nvme1n1", size=2 << 30)
+
+    assert program.main(["--drives", "2"]) == program.DONE
+    first = capsys.readouterr()
+    assert first.out.startswith("create /dev/md/nvme: RAID 0 of /dev/nvme0n1, /dev/nvme1n1\n")
+    assert "nvme-raid: note: the drives differ in size" in first.err
+    assert program.main(["--drives", "2"]) == program.DONE
+    second = capsys.readouterr()
+    assert second.out == "nothing to do: /dev/md/nvme is mounted on /mnt/nvme\n"
+    assert program.main(["--drives", "2", "-f", "json"]) == program.DONE
+    assert json.loads(capsys.readouterr().out)["warnings"] == []
+
+
+def test_a_refusal_says_what_was_done_before_it(
+    machine: Simulated, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program.main(["--drives", "2"])
+    machine.unmount()
+    machine.set(arrays=())
+    for name in ("nvme0n1", "nvme1n1"):
+        machine.set_drive(name, holders=(), busy=False)
+    capsys.readouterr()
+
+    def act(step: Step) -> None:
+        machine.act(step)
+        if isinstance(step, Assemble):
+            machine.set_array(filesystem=None, signatures=("LVM2_member",))
+
+    monkeypatch.setattr(program, "act", act)
+
+    assert program.main(["--drives", "2"]) == program.REFUSED
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == (
+        "nvme-raid: refused, after this was done: "
+        "assemble /dev/md/nvme of /dev/nvme0n1, /dev/nvme1n1"
+    )
+    assert said[1].startswith("nvme-raid: refused: expected /dev/md127 to hold our XFS")
+    assert program.main(["--drives", "2"]) == program.REFUSED
+    assert [line[:19] for line in capsys.readouterr().err.splitlines()] == ["nvme-raid: refused:"]
+
+
+def test_what_fails_is_no_refusal(
+    monkeypatch: pytest.MonkeyPatch, machine: Simulated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def look(wish: Wish) -> None:
+        raise RaidError("expected blkid to look")
+
+    monkeypatch.setattr(program, "look", look)
+
+    assert program.main(["--drives", "2"]) == program.FAILED
+    assert capsys.readouterr().err == "nvme-raid: expected blkid to look\n"

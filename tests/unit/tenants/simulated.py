@@ -173,9 +173,8 @@ class Simulated:
         assert point in machine.directories
         assert len(fields) == 1
         devices = machine.arrays or machine.drives
-        here = next(device for device in devices if device.filesystem is not None)
-        assert here.filesystem is not None
-        assert fields[0][0] == f"UUID={here.filesystem.uuid}"
+        found = {f"UUID={one.filesystem.uuid}": one for one in devices if one.filesystem}
+        here = found[fields[0][0]]
         self.unmount()
         options = ("rw", *fields[0][3].split(","))
         self.set(mounts=(*self.machine.mounts, Mounted(point, here.name, options)))

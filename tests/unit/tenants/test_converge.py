@@ -674,6 +674,25 @@ def test_a_refusal_after_a_step_names_what_was_done() -> None:
     assert (again.value.done, again.value.heading) == ((), "refused, nothing was changed")
 
 
+def test_two_single_drives_of_one_name_keep_a_line_each() -> None:
+    machine = Simulated(fresh(2))
+    first = replace(WISH, drives=1, only=("LAB0",), mount="/srv/pg")
+    second = replace(first, only=("LAB1",), mount="/srv/kafka")
+
+    run(machine, first)
+    mounts = machine.machine.mounts
+    run(machine, second)
+    machine.set(mounts=(*mounts, *machine.machine.mounts[1:]))
+
+    text = machine.machine.text("/etc/fstab") or ""
+    assert [line.split()[:2] for line in text.splitlines()] == [
+        ["UUID=uuid-1", "/srv/pg"],
+        ["UUID=uuid-2", "/srv/kafka"],
+    ]
+    assert run(machine, first) == []
+    assert run(machine, second) == []
+
+
 def test_a_drive_with_an_xfs_is_no_free_drive_of_an_array() -> None:
     machine = Simulated(fresh(4))
     machine.set_drive("nvme3n1", filesystem=Filesystem("u", "", 0, 0, 0))

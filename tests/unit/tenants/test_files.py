@@ -44,6 +44,21 @@ def test_fstab_gets_one_line(before: str, after: str | None) -> None:
     assert fstab.edited(edited, WISH, "aa", OWN) == edited
 
 
+def test_the_line_of_another_filesystem_that_is_here_stays() -> None:
+    """Two drives, each with a filesystem of its own and both by the default name."""
+    other = LINE.replace("UUID=aa /mnt/nvme", "UUID=bb /srv/kafka")
+
+    first = fstab.edited(other, WISH, "aa", OWN, others=("bb",))
+
+    assert first == other + LINE
+    kafka = replace(WISH, mount="/srv/kafka")
+    assert fstab.edited(first, kafka, "bb", OWN, others=("aa",)) == first
+    # Of drives that are gone (stop and start), or of this mount point, there is one line.
+    assert fstab.edited(other, WISH, "aa", OWN, others=("cc",)) == LINE
+    here = LINE.replace("=aa", "=bb")
+    assert fstab.edited(here, WISH, "aa", OWN, others=("bb",)) == LINE
+
+
 def test_units_that_need_the_mount_are_in_its_options() -> None:
     line = fstab.line(replace(WISH, before=("db.service",)), "aa")
 

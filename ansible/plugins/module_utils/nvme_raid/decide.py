@@ -258,7 +258,13 @@ def _own_sources(wish: Wish, base: _Base) -> tuple[str, ...]:
 
 def _settle(machine: Machine, wish: Wish, base: _Base, uuid: str) -> list[Step]:
     """Files, mount point, mount and timer: all that comes after there is a filesystem."""
-    steps = managed_files(machine, wish, base.array, uuid, _own_sources(wish, base))
+    others = [
+        device.filesystem.uuid
+        for device in (*machine.drives, *machine.arrays)
+        if device.filesystem and device.name != base.device
+    ]
+    own = _own_sources(wish, base)
+    steps = managed_files(machine, wish, base.array, uuid, own, others)
     mounted = _mounted(machine, wish)
     if wish.mount not in machine.directories:
         steps.append(MakeDirectory(wish.mount))

@@ -20,9 +20,15 @@ so the stamp is void as soon as a file has to be written."""
 
 
 def managed_files(
-    machine: Machine, wish: Wish, array: str, uuid: str, own: Sequence[str]
+    machine: Machine,
+    wish: Wish,
+    array: str,
+    uuid: str,
+    own: Sequence[str],
+    others: Sequence[str],
 ) -> list[Step]:
-    """The steps for all files, none for those that are right. ``array`` is empty without one."""
+    """The steps for all files, none for those that are right. ``array`` is empty without one;
+    ``own`` and ``others`` as for :func:`fstab.edited`."""
     steps: list[Step] = []
     if array:
         path = machine.platform.mdadm_conf
@@ -37,7 +43,7 @@ def managed_files(
         if wish.initramfs and machine.platform.rebuild and stale:
             steps.append(RebuildInitramfs(machine.platform.rebuild, stamp))
     before = machine.text(fstab.PATH)
-    after = fstab.edited(before or "", wish, uuid, own)
+    after = fstab.edited(before or "", wish, uuid, own, others=others)
     if before != after:
         steps.append(WriteFile(fstab.PATH, before, after))
     return steps

@@ -26,15 +26,20 @@ def line(wish: Wish, uuid: str) -> str:
     return f"UUID={uuid} {wish.mount} xfs {','.join(options)} 0 0"
 
 
-def edited(text: str, wish: Wish, uuid: str, own: Sequence[str]) -> str:
+def edited(
+    text: str, wish: Wish, uuid: str, own: Sequence[str], *, others: Sequence[str] = ()
+) -> str:
     """The file with exactly one line of ours, at the place of the first one it has.
 
     ``own`` are further sources that mean our filesystem (``LABEL=...``, ``/dev/md/...``): a line
-    with one of them for our mount point was ours before somebody edited it. Raises
-    :class:`Refusal` where the mount point is promised to something else.
+    with one of them for our mount point was ours before somebody edited it. ``others`` are the
+    UUIDs of other filesystems that are here now: their lines stay, though they have our mark (two
+    drives, each with its own and both by the default name). Raises :class:`Refusal` where the mount
+    point is promised to something else.
     """
     wanted = line(wish, uuid)
     sources = {f"UUID={uuid}", *own}
+    theirs = {f"UUID={other}" for other in others}
     kept: list[str] = []
     placed = False
     for number, old in enumerate(text.splitlines(keepends=True), 1):
@@ -42,9 +47,11 @@ def edited(text: str, wish: Wish, uuid: str, own: Sequence[str]) -> str:
         if not fields or fields[0].startswith("#"):
             kept.append(old)
             continue
-        marked = len(fields) > 3 and MARK + wish.name in fields[3].split(",")
+        source = fields[0].replace('"', "")
         here = len(fields) > 1 and fields[1].rstrip("/") == wish.mount
-        if not marked and not (here and fields[0].replace('"', "") in sources):
+        marked = len(fields) > 3 and MARK + wish.name in fields[3].split(",")
+        marked = marked and (here or source not in theirs)
+        if not marked and not (here and source in sources):
             if here:
                 raise Refusal(
                     (

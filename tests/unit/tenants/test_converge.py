@@ -22,7 +22,7 @@ from nvme_raid.model import (
     Sampled,
     Wish,
 )
-from nvme_raid.steps import Assemble, Mount, RebuildInitramfs, Step, WriteFile
+from nvme_raid.steps import Assemble, MakeDirectory, Mount, RebuildInitramfs, Step, WriteFile
 
 from tests.unit.tenants.simulated import LIVE, Simulated, drive, fresh
 
@@ -691,6 +691,37 @@ def test_two_single_drives_of_one_name_keep_a_line_each() -> None:
     ]
     assert run(machine, first) == []
     assert run(machine, second) == []
+
+
+def test_a_mount_point_below_a_link_is_found_in_the_mount_table() -> None:
+    """/srv is a link to var/srv on image-based systems, and the kernel tells the real path."""
+    machine = Simulated(fresh(4, point="/var/srv/db"))
+    wish = replace(WISH, mount="/srv/db")
+
+    def act(step: Step) -> None:
+        if isinstance(step, MakeDirectory):
+            assert step.path == "/var/srv/db"
+            machine.set(directories=("/srv/db",))
+            return
+        machine.act(step)
+        first, *others = machine.machine.mounts
+        machine.set(mounts=(first, *(replace(mount, point="/var/srv/db") for mount in others)))
+
+    outcome = converge(wish, look=machine.look, act=act)
+
+    assert outcome.steps[-2].text == "mount /srv/db"
+    assert " /srv/db xfs " in (machine.machine.text("/etc/fstab") or "")
+    assert converge(wish, look=machine.look, act=nothing).warnings == ()
+    machine.set(mounts=(*machine.machine.mounts, Mounted("/var/srv/db", "vdb", ())))
+    with pytest.raises(Refusal, match="/srv/db to be free or ours, found vdb"):
+        converge(wish, look=machine.look, act=nothing)
+
+
+def test_a_mount_point_that_leads_into_the_system_is_refused() -> None:
+    machine = Simulated(fresh(1, point="/etc/db"))
+
+    with pytest.raises(Refusal, match=r"/srv/db .* leads to the system's own /etc/db"):
+        converge(replace(WISH, drives=1, mount="/srv/db"), look=machine.look, act=nothing)
 
 
 def test_a_drive_with_an_xfs_is_no_free_drive_of_an_array() -> None:

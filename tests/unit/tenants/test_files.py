@@ -59,6 +59,16 @@ def test_the_line_of_another_filesystem_that_is_here_stays() -> None:
     assert fstab.edited(here, WISH, "aa", OWN, others=("bb",)) == LINE
 
 
+def test_a_line_for_the_same_directory_by_its_real_name_is_seen() -> None:
+    wish = replace(WISH, mount="/srv/db")
+    ours = fstab.line(wish, "aa") + "\n"
+    edited = fstab.edited("UUID=aa /var/srv/db xfs x 0 0\n", wish, "aa", OWN, point="/var/srv/db")
+
+    assert edited == ours
+    with pytest.raises(Refusal, match="/dev/vdb' there in line 1"):
+        fstab.edited("/dev/vdb /var/srv/db/ xfs x 0 0\n", wish, "aa", OWN, point="/var/srv/db")
+
+
 def test_units_that_need_the_mount_are_in_its_options() -> None:
     line = fstab.line(replace(WISH, before=("db.service",)), "aa")
 

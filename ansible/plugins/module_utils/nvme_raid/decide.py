@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import mdadmconf, membership, obstacles
+from . import mdadmconf, membership, mountpoint, obstacles
 from .candidates import candidates
 from .errors import Refusal
 from .files import managed_files
@@ -76,7 +76,7 @@ def decide(machine: Machine, wish: Wish) -> Plan:
     """The plan. Raises :class:`Refusal` where the machine is not the role's to change."""
     drives = candidates(machine, wish)
     base = _single(machine, wish, drives[0]) if wish.drives == 1 else _array(machine, wish, drives)
-    _refuse_taken_mount_point(machine, wish, base)
+    mountpoint.refuse_taken(machine, wish, base.device)
     paths = tuple(drive.path for drive in drives)
     if base.unknown:
         return Plan(base.steps, len(base.steps), base.warnings, paths, base.node, more=True)
@@ -85,7 +85,9 @@ def decide(machine: Machine, wish: Wish) -> Plan:
     if base.filesystem is None or base.filesystem.unfinished:
         steps.append(_make(wish, base))
     elif base.filesystem.label != wish.label:
-        steps.append(Relabel(base.node, wish.label, wish.mount if _mounted(machine, wish) else ""))
+        steps.append(
+            Relabel(base.node, wish.label, wish.mount if mountpoint.mounted(machine, wish) else "")
+        )
     # After an array or a filesystem is made the next step needs a new look.
     ready = len(base.steps) or (0 if uuid else 1)
     steps += _settle(machine, wish, base, uuid or NEW_FILESYSTEM)
@@ -102,7 +104,7 @@ def decide(machine: Machine, wish: Wish) -> Plan:
 def _single(machine: Machine, wish: Wish, drive: Drive) -> _Base:
     ours = drive.filesystem is not None and drive.filesystem.label == wish.label
     if ours and drive.member is None and not drive.signatures:
-        wrong = obstacles.uses(drive, machine.mounts, but=_mounts_of(machine, drive.name))
+        wrong = obstacles.uses(drive, machine.mounts, but=mountpoint.all_of(machine, drive.name))
         wrong += obstacles.opened(drive) if drive.bare else []
         filesystem = drive.filesystem
     else:
@@ -193,7 +195,7 @@ def _running_array(
 ) -> _Base:
     steps: tuple[Step, ...] = ()
     warnings: tuple[str, ...] = ()
-    wrong = obstacles.uses(array, machine.mounts, but=_mounts_of(machine, array.name))
+    wrong = obstacles.uses(array, machine.mounts, but=mountpoint.all_of(machine, array.name))
     if array.signatures or array.filesystem is None:
         # Random drives make a random array, and drives that had to be blank a blank one.
         wrong += obstacles.contents(array, require_blank=wish.require_blank)
@@ -212,7 +214,7 @@ def _running_array(
             )
         if array.given == wish.name:
             steps = (Relink(wish.node, array.path),)
-        elif _mounts_of(machine, array.name):
+        elif mountpoint.all_of(machine, array.name):
             warnings = (
                 f"{array.path} is mounted under another name than {wish.node}, which it gets when "
                 f"it is assembled next",
@@ -243,14 +245,6 @@ def _make(wish: Wish, base: _Base) -> MakeXfs:
     return MakeXfs(base.node, wish.label, wish.chunk, wish.drives, unfinished)
 
 
-def _refuse_taken_mount_point(machine: Machine, wish: Wish, base: _Base) -> None:
-    top = [mount for mount in machine.mounts if mount.point == wish.mount]
-    if top and (not base.device or top[-1].device != base.device):
-        raise Refusal(
-            (f"expected {wish.mount} to be free or ours, found {top[-1].device} mounted there",)
-        )
-
-
 def _own_sources(wish: Wish, base: _Base) -> tuple[str, ...]:
     nodes = (base.node,) if base.device else ()
     return (f"LABEL={wish.label}", wish.node, *nodes)
@@ -265,9 +259,9 @@ def _settle(machine: Machine, wish: Wish, base: _Base, uuid: str) -> list[Step]:
     ]
     own = _own_sources(wish, base)
     steps = managed_files(machine, wish, base.array, uuid, own, others)
-    mounted = _mounted(machine, wish)
+    mounted = mountpoint.mounted(machine, wish)
     if wish.mount not in machine.directories:
-        steps.append(MakeDirectory(wish.mount))
+        steps.append(MakeDirectory(mountpoint.of(machine, wish)))
     if not mounted:
         steps.append(Mount(wish.mount))
     else:
@@ -277,16 +271,6 @@ def _settle(machine: Machine, wish: Wish, base: _Base, uuid: str) -> list[Step]:
     if wish.trim and machine.platform.systemd and not machine.trim_enabled:
         steps.append(EnableTrim())
     return steps
-
-
-def _mounted(machine: Machine, wish: Wish) -> tuple[str, ...]:
-    """The options of the mount on our mount point; none where nothing is mounted."""
-    found = [mount.options for mount in machine.mounts if mount.point == wish.mount]
-    return found[-1] if found else ()
-
-
-def _mounts_of(machine: Machine, device: str) -> tuple[str, ...]:
-    return tuple(mount.point for mount in machine.mounts if device and mount.device == device)
 
 
 def _warnings(machine: Machine, wish: Wish, base: _Base) -> list[str]:
@@ -300,7 +284,8 @@ def _warnings(machine: Machine, wish: Wish, base: _Base) -> list[str]:
                 f"{filesystem.stripe_width} bytes instead of {wanted[0]} by {wanted[1]}: it is "
                 f"slower than it could be, and only making it anew changes that"
             )
-    others = [point for point in _mounts_of(machine, base.device) if point != wish.mount]
+    ours = mountpoint.of(machine, wish)
+    others = [point for point in mountpoint.all_of(machine, base.device) if point != ours]
     found += [f"{base.node} is also mounted on {point}" for point in others]
     if machine.crowded:
         found.append(f"{wish.mount} has files of its own, which the mount hides")

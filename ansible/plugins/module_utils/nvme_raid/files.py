@@ -43,7 +43,7 @@ def managed_files(
         if wish.initramfs and machine.platform.rebuild and stale:
             steps.append(RebuildInitramfs(machine.platform.rebuild, stamp))
     before = machine.text(fstab.PATH)
-    after = fstab.edited(before or "", wish, uuid, own, others=others)
+    after = fstab.edited(before or "", wish, uuid, own, others=others, point=machine.point)
     if before != after:
         steps.append(WriteFile(fstab.PATH, before, after))
     return steps

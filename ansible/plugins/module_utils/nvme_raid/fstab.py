@@ -27,15 +27,21 @@ def line(wish: Wish, uuid: str) -> str:
 
 
 def edited(
-    text: str, wish: Wish, uuid: str, own: Sequence[str], *, others: Sequence[str] = ()
+    text: str,
+    wish: Wish,
+    uuid: str,
+    own: Sequence[str],
+    *,
+    others: Sequence[str] = (),
+    point: str = "",
 ) -> str:
     """The file with exactly one line of ours, at the place of the first one it has.
 
     ``own`` are further sources that mean our filesystem (``LABEL=...``, ``/dev/md/...``): a line
     with one of them for our mount point was ours before somebody edited it. ``others`` are the
     UUIDs of other filesystems that are here now: their lines stay, though they have our mark (two
-    drives, each with its own and both by the default name). Raises :class:`Refusal` where the mount
-    point is promised to something else.
+    drives, each with its own and both by the default name). ``point`` is the mount point without
+    links. Raises :class:`Refusal` where it is promised to something else.
     """
     wanted = line(wish, uuid)
     sources = {f"UUID={uuid}", *own}
@@ -48,7 +54,7 @@ def edited(
             kept.append(old)
             continue
         source = fields[0].replace('"', "")
-        here = len(fields) > 1 and fields[1].rstrip("/") == wish.mount
+        here = len(fields) > 1 and fields[1].rstrip("/") in (wish.mount, point or wish.mount)
         marked = len(fields) > 3 and MARK + wish.name in fields[3].split(",")
         marked = marked and (here or source not in theirs)
         if not marked and not (here and source in sources):

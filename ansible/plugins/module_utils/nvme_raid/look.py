@@ -38,7 +38,8 @@ def look(wish: Wish) -> Machine:
     found = platform()
     paths = (found.mdadm_conf, files.DRACUT, fstab.PATH)
     texts = {path: text for path in paths if (text := _text(path)) is not None}
-    here = any(mount.point == wish.mount for mount in mounts)
+    point = os.path.realpath(wish.mount)
+    here = any(mount.point == point for mount in mounts)
     return Machine(
         platform=found,
         drives=tuple(replace(one, openers=who.get(one.name, ())) for one in drives),
@@ -46,6 +47,7 @@ def look(wish: Wish) -> Machine:
         mounts=mounts,
         taken_nodes=tuple(sorted(link for link, name in links.items() if name not in near)),
         files=tuple(texts.items()),
+        point=point,
         directories=(wish.mount,) if os.path.isdir(wish.mount) else (),
         crowded=not here and os.path.isdir(wish.mount) and bool(os.listdir(wish.mount)),
         trim_enabled=_trim_enabled(found),

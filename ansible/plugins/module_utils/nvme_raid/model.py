@@ -161,6 +161,8 @@ class Machine:
     """Names below /dev/md that lead to arrays of other drives."""
     files: tuple[tuple[str, str], ...] = ()
     """Text of each managed file that exists, by path."""
+    point: str = ""
+    """The mount point without links, as the mount table has it."""
     directories: tuple[str, ...] = ()
     """Which of the mount point and its like exist."""
     crowded: bool = False

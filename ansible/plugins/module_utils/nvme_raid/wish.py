@@ -13,10 +13,27 @@ _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,11}\Z")
 _MOUNT = re.compile(r"(/[A-Za-z0-9_.@+-]+)+\Z")
 _OPTION = re.compile(r"[A-Za-z0-9_.=:@/%+-]+\Z")
 _UNIT = re.compile(r"[A-Za-z0-9_.@:\\-]+\.(service|socket|target|mount|timer|path|slice)\Z")
-_SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/run", "/sbin", "/sys", "/usr")
+_SYSTEM = (
+    *("/bin", "/boot", "/dev", "/efi", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc"),
+    *("/run", "/sbin", "/sys", "/usr", "/var/lock", "/var/run"),
+    *("/var/lib/cloud", "/var/lib/dpkg", "/var/lib/nvme-raid", "/var/lib/rpm", "/var/lib/systemd"),
+)
+"""With all below them."""
+_SYSTEM_ITSELF = frozenset(
+    {"/", "/root", "/tmp", "/var", "/var/cache", "/var/lib"}  # noqa: S108
+    | {"/var/log", "/var/spool", "/var/tmp"}  # noqa: S108
+)
+"""The system lives there, or needs its own mode there; directories below are anybody's. /home is a
+legitimate wish: the system starts without it, and files that the mount would hide are told of."""
 _CHUNK_MINIMUM = 4 << 10
 _CHUNK_MAXIMUM = 64 << 20
 _MOST_DRIVES = 64
+
+
+def of_the_system(path: str) -> bool:
+    """Whether a directory is no place for a filesystem that comes and goes with the drives."""
+    below = any(path == top or path.startswith(top + "/") for top in _SYSTEM)
+    return below or path in _SYSTEM_ITSELF
 
 
 def checked(wish: Wish) -> Wish:
@@ -33,7 +50,7 @@ def checked(wish: Wish) -> Wish:
         wrong.append(f"label: expected 1 to 12 letters, digits, . - or _, found {wish.label!r}")
     if not _MOUNT.match(wish.mount) or {".", ".."} & set(wish.mount.split("/")):
         wrong.append(f"mount: expected an absolute path of plain characters, found {wish.mount!r}")
-    elif any(wish.mount == top or wish.mount.startswith(top + "/") for top in _SYSTEM):
+    elif of_the_system(wish.mount):
         wrong.append(f"mount: expected a directory for data, found the system's own {wish.mount}")
     if not _CHUNK_MINIMUM <= wish.chunk <= _CHUNK_MAXIMUM or wish.chunk & (wish.chunk - 1):
         wrong.append(

@@ -33,7 +33,7 @@ options:
       - On a single drive the label is what the module knows its own filesystem by.
     type: str
   mount:
-    description: Mount point.
+    description: Mount point. Directories that the system lives in are refused.
     type: path
     default: /mnt/nvme
   chunk:
@@ -51,7 +51,7 @@ options:
   require_blank:
     description:
       - Refuse drives of random bytes, which is how a drive looks after a crypto erase.
-      - Set this where an encrypted volume without a header may be on a drive.
+      - Set this where an encrypted volume without a header may be on a drive or the array.
     type: bool
     default: false
   device_timeout:

@@ -11,7 +11,7 @@ from .model import Drive, Machine, Wish
 
 def candidates(machine: Machine, wish: Wish) -> tuple[Drive, ...]:
     """The drives, by PCI address. Raises :class:`Refusal` when they are not the expected number."""
-    own = [drive for drive in machine.drives if not drive.system and _wanted(drive, wish.only)]
+    own = [drive for drive in machine.drives if not drive.system and wanted(drive, wish.only)]
     own.sort(key=lambda drive: (drive.address, drive.name))
     if len(own) != wish.drives:
         lines = [f"expected {wish.drives} NVMe drives, found {len(own) or 'none'}" + _where(wish)]
@@ -20,7 +20,8 @@ def candidates(machine: Machine, wish: Wish) -> tuple[Drive, ...]:
     return tuple(own)
 
 
-def _wanted(drive: Drive, only: tuple[str, ...]) -> bool:
+def wanted(drive: Drive, only: tuple[str, ...]) -> bool:
+    """Whether a drive is among those asked for."""
     names = (drive.address, drive.serial, drive.model)
     return not only or any(
         fnmatch.fnmatchcase(name.lower(), pattern.lower()) for name in names for pattern in only

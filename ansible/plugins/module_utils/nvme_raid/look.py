@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from . import command, content, files, fstab, openers, reading, superblocks
+from .candidates import wanted
 from .errors import RaidError
 from .model import Content, Device, Drive, Machine, Platform, Running, Sampled, Wish
 from .platforms import platform
@@ -33,7 +34,7 @@ def look(wish: Wish) -> Machine:
     members = {name: sysfs.children(name, "slaves") for name in sysfs.arrays()}
     near = [name for name, those in members.items() if names & set(those)]
     arrays = tuple(_array(sysfs, name, swaps, members[name], links) for name in near)
-    numbers = {sysfs.number(name): name for name in _maybe_made_on(drives, arrays)}
+    numbers = {sysfs.number(name): name for name in _maybe_made_on(drives, arrays, wish.only)}
     who = openers.lasting(numbers) if numbers else {}
     found = platform()
     paths = (found.mdadm_conf, files.DRACUT, fstab.PATH)
@@ -55,7 +56,9 @@ def look(wish: Wish) -> Machine:
     )
 
 
-def _maybe_made_on(drives: Sequence[Drive], arrays: Sequence[Running]) -> list[str]:
+def _maybe_made_on(
+    drives: Sequence[Drive], arrays: Sequence[Running], only: tuple[str, ...]
+) -> list[str]:
     """On what an array or a filesystem may be made, by what is on it; members of a bare array, too:
     who has one open writes below the array."""
     bare = [one for one in arrays if one.active and one.bare and not one.signatures]
@@ -64,6 +67,7 @@ def _maybe_made_on(drives: Sequence[Drive], arrays: Sequence[Running]) -> list[s
         one.name
         for one in drives
         if not one.system
+        and wanted(one, only)
         and (one.name in below or (one.bare and not one.member and not one.signatures))
     ]
     return free + [array.name for array in bare]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -50,29 +49,32 @@ def test_who_passes_by_is_waited_for_and_who_stays_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """udev and blkid look at a drive for a moment, also while we do."""
-    seen = iter([{"nvme0n1": ("blkid (process 7)",), "nvme1n1": ("qemu (process 8)",)}] * 2)
+    clock = [100.0]
     asked: list[list[str]] = []
 
-    def look(numbers: dict[int, str]) -> dict[str, tuple[str, ...]]:
+    def openers_then(numbers: dict[int, str]) -> dict[str, tuple[str, ...]]:
         asked.append(sorted(numbers.values()))
-        return next(seen, {"nvme1n1": ("qemu (process 8)",)})
+        passing = {"nvme0n1": ("blkid (process 7)",)} if clock[0] < 100.4 else {}
+        return {**passing, "nvme1n1": ("qemu (process 8)",)}
 
-    monkeypatch.setattr(openers, "openers", look)
-    monkeypatch.setattr(openers, "_PAUSE_S", 0.01)
-    monkeypatch.setattr(openers, "_PASSING_S", 0.1)
+    monkeypatch.setattr(openers, "openers", openers_then)
+    monkeypatch.setattr(openers.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(
+        openers.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds)
+    )
 
     found = openers.lasting({1: "nvme0n1", 2: "nvme1n1", 3: "nvme2n1"})
 
     assert found == {"nvme1n1": ("qemu (process 8)",)}
     # A drive that nobody had for one moment is free of them.
-    assert (
-        asked[:4]
-        == [["nvme0n1", "nvme1n1", "nvme2n1"], *[["nvme0n1", "nvme1n1"]] * 2, ["nvme1n1"]][:4]
-    )
-    start = time.monotonic()
+    assert asked[0] == ["nvme0n1", "nvme1n1", "nvme2n1"]
+    assert asked[-1] == ["nvme1n1"]
+    assert 5 < clock[0] - 100 < 6
     monkeypatch.setattr(openers, "openers", lambda numbers: {})
+    start = clock[0]
     assert openers.lasting({1: "nvme0n1"}) == {}
-    assert time.monotonic() - start < 0.1
+    assert clock[0] == start
+    assert len(asked) > 4
 
 
 def test_a_process_that_ends_while_we_look_is_no_error(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from eraser.proof.classify import BlockClass
 from eraser.proof.sampling import bound, needed
 from eraser.proof.tally import VerificationResult
-from eraser.proof.verdict import Basis, Fill, Proof, finding, judge
+from eraser.proof.verdict import Basis, Fill, Proof, everywhere, finding, judge
 from eraser.protocol.policy import VerificationMode
 from eraser.protocol.report import MethodRecord, Verdict, VerificationRecord
 
@@ -36,7 +36,7 @@ def sentence(methods: Sequence[MethodRecord], evidence: Proof) -> str:
     _verdict, _reason, basis = finding(methods, evidence)
     trust = "Assuming that the firmware tells the truth"
     if basis is Basis.PROBES:
-        n = _probed(result)
+        n = everywhere(result)
         limit = _percent(bound(n, result.confidence))
         claim = (
             f"{trust} and treats blocks that were read or written before the erase as all others,"
@@ -64,11 +64,6 @@ def _counted(result: VerificationResult) -> int:
     namespace: what holds for all of them together, wherever a remainder lies, is the number
     asked for (docs/decisions/sampling.md)."""
     return min(result.sampled, needed(result.confidence, result.residual))
-
-
-def _probed(result: VerificationResult) -> int:
-    """The same of places whose former content is known: the larger kind, since they may overlap."""
-    return max(result.canaries_counted, result.compared)
 
 
 def _plain(number: float) -> str:
@@ -111,5 +106,5 @@ def record(
         bytes_read=result.bytes_read,
         fresh=True,
         finished_at=finished_at,
-        probed=_probed(result),
+        probed=everywhere(result),
     )

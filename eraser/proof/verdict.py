@@ -306,14 +306,32 @@ def _free(group: _Group, evidence: Proof, promised: BlockClass | None) -> Findin
             f"{looks.random} of {looks.total} blocks hold noise, although every block known to"
             " have been written reads as blank"
         )
+    # Noise is judged by known places alone, and by those that stand for every namespace.
+    counted, floor = everywhere(evidence.result), _floor(evidence.result)
+    if looks.random and counted < floor:
+        return _unknown(
+            f"{looks.random} of {looks.total} blocks read as noise, which canaries or fingerprints"
+            f" alone can tell from data: expected {floor} that count wherever a remainder lies,"
+            f" found that {counted} of them count (a namespace may have none)"
+        )
     return _erased(Basis.PROBES if looks.random else Basis.CONTENT)
 
 
 def _enough(evidence: Proof) -> bool:
     result = evidence.result
-    floor = min(PROBE_FLOOR, sum(n.blocks for n in result.namespaces))
+    floor = _floor(result)
     planted = result.canaries_planted >= PLANTED_SHARE * evidence.canaries_asked
     return (planted and result.canaries_checked >= floor) or (result.fingerprints_checked >= floor)
+
+
+def _floor(result: VerificationResult) -> int:
+    return min(PROBE_FLOOR, sum(n.blocks for n in result.namespaces))
+
+
+def everywhere(result: VerificationResult) -> int:
+    """Places of known content that count wherever a remainder lies: of the larger kind, since they
+    may overlap (:mod:`eraser.proof.counted`)."""
+    return max(result.canaries_counted, result.compared)
 
 
 def _probes_wanted(evidence: Proof) -> str:

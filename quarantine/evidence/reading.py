@@ -261,6 +261,13 @@ def _content(record: VerificationRecord) -> Iterator[str]:
     """Something must decide: the value that the drive promises, or probes that are gone."""
     kept = all(_kept(n, n.expected or record.expected) for n in record.namespaces)
     floor = min(PROBE_FLOOR, total_blocks(record))
+    # Where noise was read they bear the claim, so those alone that stand for every namespace.
+    counted = counted_places(record)
+    if shows_noise(record) and counted < floor:
+        yield (
+            f"expected {floor} canaries or fingerprints that are gone and count wherever a "
+            f"remainder lies, found {counted}: what reads as noise proves nothing without them"
+        )
     if kept or known_places(record) >= floor:
         return
     yield (

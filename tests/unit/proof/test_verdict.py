@@ -300,6 +300,22 @@ def test_the_sentence_for_noise_counts_what_is_earned_everywhere() -> None:
     assert record(CRYPTO, fewer, "").probed == K
 
 
+@pytest.mark.parametrize("counts", [0, PROBE_FLOOR - 1, PROBE_FLOOR])
+@pytest.mark.parametrize("prints", [0, 5000], ids=["canaries", "fingerprints"])
+def test_noise_is_not_told_by_probes_that_do_not_count_everywhere(counts: int, prints: int) -> None:
+    """A namespace without any, beside one with all of them: a remainder in it would not be found."""
+    evidence = _evidence(NOTHING, Blocks(random=N), prints=prints, planted=0 if prints else K)
+    result = replace(evidence.result, canaries_counted=0, compared=0)
+    counted = replace(result, **{"compared" if prints else "canaries_counted": counts})
+    verdict, reasons = judge(CRYPTO, replace(evidence, result=counted))
+    assert verdict is (ERASED if counts >= PROBE_FLOOR else UNKNOWN)
+    assert any(f"{counts} of them count" in text for text in reasons) is (verdict is UNKNOWN)
+    # What reads alike everywhere is judged by its look, with the known blocks as a pattern of it.
+    blank = _evidence(NOTHING, Blocks(zeros=N), prints=prints, planted=0 if prints else K)
+    none = replace(blank.result, canaries_counted=0, compared=0)
+    assert judge(CRYPTO, replace(blank, result=none))[0] is ERASED
+
+
 def test_the_sentence_for_a_full_read() -> None:
     evidence = _evidence(ZEROS, Blocks(zeros=1 << 20), blocks=1 << 20)
     full = replace(

@@ -172,6 +172,28 @@ def test_noise_after_a_crypto_erase_is_certified_when_probes_are_gone() -> None:
     assert ruled(replace(REPORT, verification=seen))[0] is Ruling.CERTIFY
 
 
+@pytest.mark.parametrize(
+    ("probed", "certified"), [(None, True), (688, True), (9999, True), (687, False), (0, False)]
+)
+def test_noise_is_certified_by_places_that_count_everywhere(
+    probed: int | None, certified: bool
+) -> None:
+    """1,024 canaries that all stood in another namespace tell nothing of this one. A host of before
+    does not say which count."""
+    counts = replace(COUNTS, zeros=0, random=SAMPLED, uniform="")
+    seen = replace(VERIFICATION, expected="unknown", namespaces=(counts,), probed=probed)
+    ruling, reason = ruled(replace(REPORT, verification=seen))
+    assert ruling is (Ruling.CERTIFY if certified else Ruling.HOLD)
+    assert ("688 canaries or fingerprints" in reason) is not certified
+
+
+def test_content_is_judged_without_places_that_count_everywhere() -> None:
+    """Blank everywhere, and promised nowhere: known places say how this erase leaves a block."""
+    counts = replace(COUNTS, expected="unknown")
+    seen = replace(VERIFICATION, expected="unknown", namespaces=(counts,), probed=0)
+    assert ruled(replace(REPORT, verification=seen)) == (Ruling.CERTIFY, "")
+
+
 def test_a_full_read_is_certified_with_fewer_blocks_than_the_sample_asks() -> None:
     facts = replace(FACTS, namespaces=(replace(NAMESPACE, blocks=8000),))
     order = replace(ORDER, profile=replace(ORDER.profile, namespaces=facts.namespaces))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from eraser.protocol.report import ActRecord, VisitRecord
+from eraser.protocol.report import ActRecord, EraseReport, VisitRecord
 
 
 def came_back(visits: Iterable[VisitRecord]) -> Iterator[ActRecord]:
@@ -24,3 +24,20 @@ def read_otherwise(visits: Iterable[VisitRecord]) -> Iterator[ActRecord]:
         for act in visit.acts
         if act.structured or act.otherwise
     )
+
+
+def before(visit: VisitRecord, report: EraseReport) -> int:
+    """How many of the report's techniques came before a visit; their count, or more: all of them.
+
+    A visit's place counts the whole plan. Of a sanitize that was found running without a journal
+    nothing before it is told, so there the last visit, which follows everything, shows how many
+    records are missing.
+    """
+    adopted = any(method.adopted for method in report.methods)
+    missing = report.visits[-1].place - len(report.methods) if adopted and report.visits else 0
+    return visit.place - max(0, missing)
+
+
+def is_last(visit: VisitRecord, report: EraseReport) -> bool:
+    """Whether a visit came after the last technique."""
+    return before(visit, report) >= len(report.methods)

@@ -12,10 +12,14 @@ from collections.abc import Iterator
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import VerificationMode
 from eraser.protocol.report import EraseReport, NamespaceVerification, VerificationRecord
-from eraser.protocol.visits import came_back, read_otherwise
+from eraser.protocol.visits import came_back, is_last, read_otherwise
 
 BLOCK = 4096
 """Bytes of one block as counted here, whatever the drive's sector size is."""
+
+
+_MOST = 2.0**63
+"""Places. A host may name a residual so small that their number is none."""
 
 
 def needed(confidence: float, residual: float) -> int:
@@ -23,7 +27,7 @@ def needed(confidence: float, residual: float) -> int:
 
     For independent samples, each missing with (1-f); drawing without replacement only helps.
     """
-    return math.ceil(math.log1p(-confidence) / math.log1p(-residual))
+    return math.ceil(min(_MOST, math.log1p(-confidence) / math.log1p(-residual)))
 
 
 def bound(samples: int, confidence: float) -> float:
@@ -122,8 +126,11 @@ def _visits(report: EraseReport) -> Iterator[str]:
             yield f"{act.act}: expected counts of 0 or more, found a negative one"
         elif act.blocks > act.done:
             yield f"{act.act}: expected {act.done} blocks at most, found {act.blocks}"
-    if report.visits and report.visits[-1].wrote:
-        yield "expected a last visit that writes nothing, found one with writes"
+    # Wherever it stands: the last one of all, too, may say of itself that a technique followed.
+    if any(visit.wrote and is_last(visit, report) for visit in report.visits) or (
+        report.visits and report.visits[-1].wrote
+    ):
+        yield "expected no writes after the last technique, found a visit with writes"
 
 
 def _asked(order: EraseOrder, record: VerificationRecord) -> Iterator[str]:
@@ -155,8 +162,26 @@ def _amount(order: EraseOrder, record: VerificationRecord) -> Iterator[str]:
     read = sum(n.read for n in record.namespaces)
     if record.sampled > read:
         yield f"expected {read} sampled blocks at most, as many as read, found {record.sampled}"
+    yield from _shares(record)
     if record.done is VerificationMode.NIST:
         yield from _windows(record)
+
+
+def _shares(record: VerificationRecord) -> Iterator[str]:
+    """The bound is one of the whole drive, wherever a remainder lies, so each namespace has its
+    share of the places behind it. Hosts round theirs up (docs/decisions/sampling.md)."""
+    if not (0 < record.confidence < 1 and 0 < record.residual < 1):
+        return  # named by what was asked for
+    places = min(record.sampled, needed(record.confidence, record.residual))
+    blocks = total_blocks(record)
+    for n in record.namespaces:
+        least = min(n.blocks, places * n.blocks // max(1, blocks))
+        # None at all is named with the counts.
+        if 0 < n.read < least:
+            yield (
+                f"namespace {n.nsid}: expected at least {least} blocks read, its share of "
+                f"{places} places, found {n.read}"
+            )
 
 
 NIST_WINDOWS = 2000

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eraser.protocol import buffers, unallocated
+from eraser.protocol import buffers, unallocated, visits
 from eraser.protocol.condition import Buffer
 from eraser.protocol.policy import Label, VerificationMode
 from eraser.protocol.report import ActRecord, EraseReport, VisitRecord
@@ -31,9 +31,9 @@ def _count(act: ActRecord) -> str:
 
 def _when(visit: VisitRecord, report: EraseReport) -> str:
     writes = "with writes" if visit.wrote else "without writes"
-    if visit.place >= len(report.methods):
+    if visits.is_last(visit, report):
         return f"After the last technique, {writes}"
-    return f"Before technique {visit.place + 1}, {writes}"
+    return f"Before technique {visits.before(visit, report) + 1}, {writes}"
 
 
 def not_done(report: EraseReport) -> Iterator[str]:

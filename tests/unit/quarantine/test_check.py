@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from eraser.proof.plan import NamespacePlan, VerifyPlan
 from eraser.protocol import codec
 from eraser.protocol.condition import Buffer, Condition, ExpectedCondition, FirmwareSlots
 from eraser.protocol.fitness import Health
@@ -121,7 +122,7 @@ def test_memory_that_format_does_not_reach_needs_its_permission() -> None:
         ((8, 0, 0, 0, 0, 0, 4), False, "by single blocks, found 4 blocks that read otherwise"),
         ((8, 0, 0, 0, 0, -1), False, "single blocks: expected counts of 0 or more"),
         ((-8, 0, 0, 0, 0), False, "single blocks: expected counts of 0 or more"),
-        ((8, 0, 0, 0, 0), True, "found one with writes"),
+        ((8, 0, 0, 0, 0), True, "no writes after the last technique"),
     ],
 )
 def test_what_a_visit_showed_or_wrote_last_holds_the_slot(
@@ -132,6 +133,44 @@ def test_what_a_visit_showed_or_wrote_last_holds_the_slot(
     ruling, reason = ruled(report)
     assert ruling is (Ruling.HOLD if said else Ruling.CERTIFY)
     assert said in reason
+
+
+ACT = ActRecord("single blocks", 8, 0, 0, 0, 0, 8)
+
+
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [
+        (((1, True), (2, False)), ""),
+        (((2, True), (2, False)), "no writes after the last technique"),
+        (((2, True), (1, False)), "no writes after the last technique"),
+        (((9, True), (9, False)), "no writes after the last technique"),
+    ],
+)
+def test_what_was_written_after_the_last_technique_holds_wherever_it_stands(
+    places: tuple[tuple[int, bool], ...], said: str
+) -> None:
+    """Neither the erase reached it, nor did anybody read it."""
+    visits = tuple(VisitRecord(place, wrote, (ACT,), ()) for place, wrote in places)
+    ruling, reason = ruled(replace(REPORT, visits=visits))
+    assert ruling is (Ruling.HOLD if said else Ruling.CERTIFY)
+    assert said in reason
+
+
+def test_a_visit_of_an_adopted_sanitize_counts_from_the_plan() -> None:
+    """Of a sanitize found running nothing before it is told; its places are the plan's all the
+    same. Here it was the second of two, and was run once more."""
+    adopted = replace(BLOCK, adopted=True, log_before="", verdict=Verdict.ERASED)
+    visits = (VisitRecord(2, True, (ACT,), ()), VisitRecord(3, False, (ACT,), (), 30.0))
+    report = replace(REPORT, methods=(adopted, BLOCK), visits=visits)
+    assert ruled(report) == (Ruling.CERTIFY, "")
+    evidence = CertificateEvidence(ORDER, "", report, "", "", "", "", ())
+    body = certificate.build(evidence, Issuer(), Link(), "2026-11-20T12:00:00Z")
+    first, last = body.verification.acts
+    assert first.startswith("Before technique 2, with writes")
+    assert last.startswith("After the last technique, without writes")
+    late = replace(report, visits=(visits[1], replace(visits[0], place=3), visits[1]))
+    assert "no writes after the last technique" in ruled(late)[1]
 
 
 @pytest.mark.parametrize(
@@ -191,6 +230,78 @@ def test_content_is_judged_without_places_that_count_everywhere() -> None:
     """Blank everywhere, and promised nowhere: known places say how this erase leaves a block."""
     counts = replace(COUNTS, expected="unknown")
     seen = replace(VERIFICATION, expected="unknown", namespaces=(counts,), probed=0)
+    assert ruled(replace(REPORT, verification=seen)) == (Ruling.CERTIFY, "")
+
+
+def spread(*reads: int, sizes: tuple[int, ...], order: EraseOrder = ORDER) -> tuple[Ruling, str]:
+    """A drive with namespaces of these sizes (4 KiB blocks), of which so many were read."""
+    spaces = tuple(replace(NAMESPACE, nsid=n, blocks=8 * size) for n, size in enumerate(sizes, 1))
+    counts = tuple(
+        replace(COUNTS, nsid=n, blocks=size, read=read, zeros=read)
+        for n, (size, read) in enumerate(zip(sizes, reads, strict=True), 1)
+    )
+    facts = replace(FACTS, namespaces=spaces, dlfeat=(1,) * len(sizes))
+    record = replace(VERIFICATION, namespaces=counts, sampled=min(sum(reads), SAMPLED))
+    report = replace(REPORT, facts_before=facts, facts_after=facts, verification=record)
+    return ruled(report, replace(order, profile=replace(order.profile, namespaces=spaces)))
+
+
+@pytest.mark.parametrize(
+    ("reads", "sizes", "said"),
+    [
+        ((34538, 34537), (BLOCKS, BLOCKS), ""),
+        ((34538, 34538), (BLOCKS, BLOCKS), ""),
+        ((69074, 1), (BLOCKS, BLOCKS), "namespace 2: expected at least 34537 blocks read"),
+        ((1, 69074), (BLOCKS, BLOCKS), "namespace 1: expected at least 34537 blocks read"),
+        # A share is rounded down: what rounds a share up reads one more here and there.
+        ((69067, 8), (2_500_000, 300), ""),
+        ((69068, 7), (2_500_000, 300), "namespace 2: expected at least 8 blocks read"),
+        ((69074, 1), (2_500_000, 7), ""),
+    ],
+)
+def test_each_namespace_has_its_share_of_the_places(
+    reads: tuple[int, ...], sizes: tuple[int, ...], said: str
+) -> None:
+    """The bound is one of the whole drive, wherever a remainder lies."""
+    ruling, reason = spread(*reads, sizes=sizes)
+    assert ruling is (Ruling.HOLD if said else Ruling.CERTIFY)
+    assert said in reason
+
+
+@pytest.mark.parametrize("small", [1, 2, 7, 64, 300, 5_000, 69_000, 250_000])
+@pytest.mark.parametrize("count", [1, 31])
+def test_the_places_that_hosts_draw_are_shares_of_each(small: int, count: int) -> None:
+    sizes = (2_500_000, *[small] * count)
+    plan = VerifyPlan(
+        VerificationMode.STATISTICAL,
+        b"s" * 32,
+        VERIFICATION.confidence,
+        VERIFICATION.residual,
+        tuple(NamespacePlan(n, "", size * 4096) for n, size in enumerate(sizes, 1)),
+    )
+    reads = tuple(sum(1 for _ in plan.places(each)) for each in plan.namespaces)
+    assert spread(*reads, sizes=sizes) == (Ruling.CERTIFY, "")
+
+
+def test_a_bound_that_is_better_than_asked_for_needs_its_own_share() -> None:
+    """The sentence names the smaller remainder: it needs the more places."""
+    half = BLOCKS // 2
+    record = replace(
+        VERIFICATION, residual=0.00005, sampled=138_152,
+        namespaces=(
+            replace(COUNTS, read=138_152, zeros=138_152),
+            replace(COUNTS, nsid=2, read=half // 3, zeros=half // 3),
+        ),
+    )  # fmt: skip
+    spaces = (NAMESPACE, replace(NAMESPACE, nsid=2))
+    facts = replace(FACTS, namespaces=spaces, dlfeat=(1, 1))
+    report = replace(REPORT, facts_before=facts, facts_after=facts, verification=record)
+    order = replace(ORDER, profile=replace(ORDER.profile, namespaces=spaces))
+    assert "namespace 2: expected at least 69076 blocks read" in ruled(report, order)[1]
+
+
+def test_a_residual_that_is_next_to_nothing_breaks_nothing() -> None:
+    seen = replace(VERIFICATION, residual=5e-324)
     assert ruled(replace(REPORT, verification=seen)) == (Ruling.CERTIFY, "")
 
 

@@ -80,6 +80,7 @@ def contradictions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
         yield "expected at least one method that was carried out, found none"
         return
     yield from _plan(order, report)
+    yield from _reach(report)
     passed = {id(record) for record in tolerated(order.policy, report.methods)}
     for record in standing(report):
         if id(record) not in passed:
@@ -136,6 +137,14 @@ def _label(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             f"policy {order.policy.name!r} asks for {wanted} and allows no downgrade, "
             f"found {report.achieved}"
         )
+    facts = report.facts_before
+    # A host goes by the same: what a quirk skips is not offered, and one that failed is no Clear.
+    if weaker and facts is not None:
+        if kept := planned(applied(order, facts), Label.PURGE, facts):
+            yield (
+                f"expected {Label.CLEAR} in place of {Label.PURGE} only where nothing of that is "
+                f"offered, the drive offers {', '.join(kept)} for {Label.PURGE}"
+            )
     if weaker != report.downgraded:
         yield (
             f"expected downgraded to be {weaker} for {wanted} asked and {report.achieved} "
@@ -175,6 +184,32 @@ def _plan(order: EraseOrder, report: EraseReport) -> Iterator[str]:
         yield f"expected the methods {', '.join(plan)}, found none of {', '.join(missing)}"
     if not strange and not adopted and last is not plan[-1]:
         yield f"expected {plan[-1]} to stand last and be verified, found {last}"
+
+
+ALL_NAMESPACES = 0xFFFFFFFF
+"""The number that a Format of all namespaces names (Base 2.0, 5.14)."""
+FNA_ERASES_ALL = 0x2
+"""FNA, bit 1: a Format of one namespace that erases, erases all (Base 2.0, figure 275)."""
+
+
+def _reach(report: EraseReport) -> Iterator[str]:
+    """Format erases the namespace that it names; each that was read has to be one of these."""
+    facts, read = report.facts_before, report.verification
+    if report.achieved is not Label.CLEAR or facts is None or read is None:
+        return
+    formatted = {
+        record.nsid
+        for record in standing(report)
+        if not record.method.is_sanitize and record.verdict is Verdict.ERASED
+    }
+    if ALL_NAMESPACES in formatted or (formatted and facts.fna & FNA_ERASES_ALL):
+        return
+    for namespace in read.namespaces:
+        if namespace.nsid not in formatted:
+            yield (
+                f"expected a Format of namespace {namespace.nsid}, found none: by FNA "
+                f"{facts.fna:#x} one of another does not erase it"
+            )
 
 
 def _method(record: MethodRecord, report: EraseReport) -> Iterator[str]:

@@ -292,10 +292,6 @@ def _smaller(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             )
 
 
-_ALL_NAMESPACES = 0xFFFFFFFF
-"""The number that a Format of all namespaces names (Base 2.0, 5.14)."""
-
-
 def _layout_changes(report: EraseReport) -> str:
     """Commands that changed namespaces, or may have, counted; empty for a drive that kept its
     own."""
@@ -312,7 +308,7 @@ def _layout_changes(report: EraseReport) -> str:
         elif sent.opcode == methods.FORMAT_OPCODE:
             what, given = _FORMATTED, sent.cdw10 & ~methods.FORMAT_SES_MASK
             same = sent.nsid in temporary or formats.get(sent.nsid) == given
-            every = tuple(formats) if sent.nsid == _ALL_NAMESPACES else (sent.nsid,)
+            every = tuple(formats) if sent.nsid == methods.ALL_NAMESPACES else (sent.nsid,)
             formats |= dict.fromkeys(every, given)
             if sent.cdw10 & methods.FORMAT_SES_MASK:
                 continue  # an erase

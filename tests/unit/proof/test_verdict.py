@@ -303,7 +303,7 @@ def test_the_sentence_for_noise_counts_what_is_earned_everywhere() -> None:
 @pytest.mark.parametrize("counts", [0, PROBE_FLOOR - 1, PROBE_FLOOR])
 @pytest.mark.parametrize("prints", [0, 5000], ids=["canaries", "fingerprints"])
 def test_noise_is_not_told_by_probes_that_do_not_count_everywhere(counts: int, prints: int) -> None:
-    """A namespace without any, beside one with all of them: a remainder in it would not be found."""
+    """A remainder in a namespace without any, beside one with all of them, would not be found."""
     evidence = _evidence(NOTHING, Blocks(random=N), prints=prints, planted=0 if prints else K)
     result = replace(evidence.result, canaries_counted=0, compared=0)
     counted = replace(result, **{"compared" if prints else "canaries_counted": counts})

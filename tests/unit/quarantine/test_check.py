@@ -199,6 +199,77 @@ def test_clear_is_certified_where_the_operator_allowed_the_downgrade() -> None:
     assert ruled(CLEARED, replace(ORDER, policy=CLEAR_POLICY)) == (Ruling.CERTIFY, "")
 
 
+EVERY = 0xFFFFFFFF
+
+
+def cleared(formatted: tuple[int, ...], *, temporary: bool = False, fna: int = 4) -> EraseReport:
+    """By Format of these, on a drive with two namespaces."""
+    second = replace(NAMESPACE, nsid=2)
+    facts = replace(
+        NO_SANITIZE,
+        fna=fna,
+        namespaces=(NAMESPACE,) if temporary else (NAMESPACE, second),
+        dlfeat=(1,) if temporary else (1, 1),
+        total_bytes=2 * NAMESPACE.size,
+        unallocated_bytes=NAMESPACE.size if temporary else 0,
+    )
+    counts = (COUNTS, replace(COUNTS, nsid=2, temporary=temporary))
+    return replace(
+        CLEARED,
+        methods=tuple(replace(FORMAT, nsid=nsid) for nsid in formatted),
+        commands=tuple(command(0x80, 0x200, nsid=nsid) for nsid in formatted),
+        facts_before=facts,
+        facts_after=facts,
+        verification=replace(VERIFICATION, namespaces=counts, sampled=2 * SAMPLED),
+    )
+
+
+@pytest.mark.parametrize("temporary", [False, True])
+@pytest.mark.parametrize(
+    ("formatted", "fna", "said"),
+    [
+        ((1, 2), 4, ""),
+        ((EVERY,), 4, ""),
+        ((1,), 4 | 2, ""),
+        ((1,), 4, "expected a Format of namespace 2, found none"),
+        ((2,), 4, "expected a Format of namespace 1, found none"),
+        # Bit 0 is of a Format that erases nothing.
+        ((1,), 4 | 1, "expected a Format of namespace 2, found none"),
+    ],
+)
+def test_clear_reaches_each_namespace(
+    formatted: tuple[int, ...], fna: int, said: str, temporary: bool
+) -> None:
+    report = cleared(formatted, temporary=temporary, fna=fna)
+    namespaces = report.facts_after.namespaces if report.facts_after else ()
+    profile = replace(ORDER.profile, namespaces=namespaces)
+    ruling, reason = ruled(report, replace(ORDER, policy=CLEAR_POLICY, profile=profile))
+    assert ruling is (Ruling.HOLD if said else Ruling.CERTIFY)
+    assert said in reason
+
+
+def test_clear_in_place_of_a_purge_that_the_drive_offers_is_held() -> None:
+    """Its certificate would say that the drive offers none."""
+    order = replace(ORDER, policy=CLEAR_POLICY)
+    for sanicap, offered in ((3, "sanitize-crypto, sanitize-block"), (2, "sanitize-block")):
+        facts = replace(NO_SANITIZE, sanicap=sanicap)
+        ruling, reason = ruled(replace(CLEARED, facts_before=facts, facts_after=facts), order)
+        assert ruling is Ruling.HOLD
+        assert f"the drive offers {offered} for Purge" in reason
+
+
+def test_clear_in_place_of_a_purge_that_quirks_skip_is_certified() -> None:
+    both = (Method.SANITIZE_CRYPTO, Method.SANITIZE_BLOCK)
+    quirk = Quirk(ORDER.identity.model, "hangs", firmware="VDV*", skip=both)
+    report = replace(CLEARED, facts_before=FACTS, facts_after=FACTS)
+    order = replace(ORDER, policy=replace(CLEAR_POLICY, quirks=(quirk,)))
+    assert ruled(report, order) == (Ruling.CERTIFY, "")
+    one = replace(quirk, skip=both[:1])
+    assert ruled(report, replace(order, policy=replace(CLEAR_POLICY, quirks=(one,))))[0] is (
+        Ruling.HOLD
+    )
+
+
 def test_clear_is_held_where_purge_was_asked() -> None:
     ruling, reason = ruled(CLEARED)
     assert ruling is Ruling.HOLD

@@ -57,10 +57,13 @@ def log81(
     return base64.b64encode((head + b"\xff" * 24).ljust(size, b"\0")[:size]).decode()
 
 
-def command(opcode: int, cdw10: int, status: int | None = 0) -> CommandRecord:
-    """One command as the host records it."""
+def command(
+    opcode: int, cdw10: int, status: int | None = 0, nsid: int | None = None
+) -> CommandRecord:
+    """One command as the host records it. A Format names a namespace, a Sanitize none."""
+    of = (1 if opcode == 0x80 else 0) if nsid is None else nsid
     argv = ("nvme", "admin-passthru", "/dev/nvme0", f"--opcode={opcode:#x}", f"--cdw10={cdw10:#x}")
-    return CommandRecord(argv, opcode, 0, cdw10, status, 0, "", "2026-11-20T11:00:00Z", 0.01)
+    return CommandRecord(argv, opcode, of, cdw10, status, 0, "", "2026-11-20T11:00:00Z", 0.01)
 
 
 def method(kind: Method, cdw10: int, log_after: str, second: int = 5) -> MethodRecord:
@@ -68,7 +71,7 @@ def method(kind: Method, cdw10: int, log_after: str, second: int = 5) -> MethodR
     return MethodRecord(
         method=kind,
         cdw10=cdw10,
-        nsid=0,
+        nsid=0 if kind.is_sanitize else 1,
         attempts=1,
         adopted=False,
         log_before=log81(0, 0, erased=False) if kind.is_sanitize else "",

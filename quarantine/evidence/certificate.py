@@ -181,7 +181,7 @@ def build(
             sanitization,
             verification,
             withheld=bool(testimony.withheld),
-            unread=undone.unread(report),
+            unread=undone.left_out(report),
         ),
         validation=_validation(testimony, issued_at),
     )

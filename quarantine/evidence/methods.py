@@ -139,12 +139,15 @@ def _label(order: EraseOrder, report: EraseReport) -> Iterator[str]:
         )
     facts = report.facts_before
     # A host goes by the same: what a quirk skips is not offered, and one that failed is no Clear.
-    if weaker and facts is not None:
-        if kept := planned(applied(order, facts), Label.PURGE, facts):
-            yield (
-                f"expected {Label.CLEAR} in place of {Label.PURGE} only where nothing of that is "
-                f"offered, the drive offers {', '.join(kept)} for {Label.PURGE}"
-            )
+    if (
+        weaker
+        and facts is not None
+        and (kept := planned(applied(order, facts), Label.PURGE, facts))
+    ):
+        yield (
+            f"expected {Label.CLEAR} in place of {Label.PURGE} only where nothing of that is "
+            f"offered, the drive offers {', '.join(kept)} for {Label.PURGE}"
+        )
     if weaker != report.downgraded:
         yield (
             f"expected downgraded to be {weaker} for {wanted} asked and {report.achieved} "
@@ -197,6 +200,8 @@ def _reach(report: EraseReport) -> Iterator[str]:
     facts, read = report.facts_before, report.verification
     if report.achieved is not Label.CLEAR or facts is None or read is None:
         return
+    for layout in () if report.facts_after is None else report.facts_after.detached:
+        yield f"namespace {layout.nsid} is not attached: Format does not reach it"
     formatted = {
         record.nsid
         for record in standing(report)

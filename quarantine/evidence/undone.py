@@ -108,7 +108,33 @@ def unread(report: EraseReport) -> int:
     return unallocated.unread(report)
 
 
+def loose(report: EraseReport) -> tuple[int, ...]:
+    """Namespaces that exist, were attached to nothing of ours after the erase, and are in no
+    reading; nothing where nothing was verified."""
+    if report.facts_after is None or report.verification is None:
+        return ()
+    read = {namespace.nsid for namespace in report.verification.namespaces}
+    found = (layout.nsid for layout in report.facts_after.detached)
+    return tuple(nsid for nsid in found if nsid not in read)
+
+
+def left_out(report: EraseReport) -> tuple[str, ...]:
+    """What the reading does not have, for the headline."""
+    found = []
+    if nsids := loose(report):
+        found.append(f"{_named(nsids)}, which {'is' if len(nsids) == 1 else 'are'} not attached")
+    if left := unread(report):
+        found.append(f"{left:,} bytes that belong to no namespace")
+    return tuple(found)
+
+
+def _named(nsids: tuple[int, ...]) -> str:
+    return f"namespace{'s' if len(nsids) > 1 else ''} {' and '.join(map(str, nsids))}"
+
+
 def _unread(report: EraseReport) -> Iterator[str]:
+    if nsids := loose(report):
+        yield f"Not read: {_named(nsids)}, not attached."
     if left := unread(report):
         yield f"Not read: {left:,} bytes that belong to no namespace."
 

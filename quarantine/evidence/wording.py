@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.order import EraseOrder
@@ -44,17 +44,17 @@ def headline(
     verified: VerificationStatement,
     *,
     withheld: bool,
-    unread: int = 0,
+    unread: Sequence[str] = (),
 ) -> str:
     """What was reported, what was read, and what came of it.
 
-    ``unread`` is in bytes: capacity that no namespace showed, or 0.
+    ``unread`` is what the reading does not have.
     """
     good = outcomes.succeeded(done.techniques)
     bad = [name for name in outcomes.tried(done.techniques) if name not in good]
     without = f" {' and '.join(bad)} did not succeed." if bad else ""
     how = verified.method.partition(":")[0]
-    but = f" except for {unread:,} bytes that belong to no namespace" if unread else ""
+    but = f" except for {', and '.join(unread)}" if unread else ""
     came = "was not handed out" if withheld else "was accepted for its next use"
     return (
         f"The drive {drive.model}, serial number {drive.serial}, reported success of "

@@ -17,7 +17,7 @@ from eraser.protocol.policy import Label, Unallocated
 from eraser.protocol.profile import layout_differences
 from eraser.protocol.remarks import remarks
 from eraser.protocol.report import EraseReport, Outcome, Verdict
-from quarantine.evidence import certificate, consistency, images, methods, reading
+from quarantine.evidence import certificate, consistency, images, methods, reading, undone
 from quarantine.evidence.certificate import CertificateEvidence, Link
 from quarantine.evidence.sections import Issuer
 from quarantine.record.words.facts import SlotRecord
@@ -272,6 +272,9 @@ def _profile(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             f"expected firmware {' or '.join(order.profile.firmware)}, "
             f"found {report.facts_after.firmware!r}"
         )
+    if loose := undone.loose(report):
+        found = ", ".join(map(str, loose))
+        yield f"expected every namespace attached and read, found {found} not attached"
     wanted, tolerance = order.profile.namespaces, order.profile.size_tolerance
     if layout_differences(wanted, report.facts_after.namespaces, tolerance):
         yield "expected the namespaces of the profile after the erase, found others"

@@ -196,6 +196,46 @@ def test_full_is_said_only_where_every_block_was_read() -> None:
     assert "All 250,000 blocks" in said.sentence
 
 
+@pytest.mark.parametrize(
+    ("loose", "unread", "but", "lines"),
+    [
+        ((2,), 0, "namespace 2, which is not attached", ["Not read: namespace 2, not attached."]),
+        (
+            (2, 3),
+            0,
+            "namespaces 2 and 3, which are not attached",
+            ["Not read: namespaces 2 and 3, not attached."],
+        ),
+        (
+            (2,),
+            1 << 30,
+            "namespace 2, which is not attached, and 1,073,741,824 bytes that belong to no "
+            "namespace",
+            [
+                "Not read: namespace 2, not attached.",
+                "Not read: 1,073,741,824 bytes that belong to no namespace.",
+            ],
+        ),
+    ],
+)
+def test_a_namespace_that_is_not_attached_was_not_read(
+    loose: tuple[int, ...], unread: int, but: str, lines: list[str]
+) -> None:
+    (space,) = FACTS.namespaces
+    facts = replace(
+        FACTS,
+        detached=tuple(replace(space, nsid=nsid) for nsid in loose),
+        unallocated_bytes=unread,
+        total_bytes=space.size * (1 + len(loose)) + unread,
+    )
+    counts = replace(COUNTS, read=COUNTS.blocks, zeros=COUNTS.blocks)
+    full = replace(VERIFICATION, namespaces=(counts,), sampled=COUNTS.blocks)
+    report = replace(REPORT, facts_before=facts, facts_after=facts, verification=full)
+    body = issue(Link(), report).certificate
+    assert f"It was then read back in full except for {but}, and was" in body.headline
+    assert [line for line in body.not_done if line.startswith("Not read: ")] == lines
+
+
 def test_a_downgrade_is_printed() -> None:
     facts = replace(FACTS, sanicap=0)
     report = replace(

@@ -248,6 +248,19 @@ def test_clear_reaches_each_namespace(
     assert said in reason
 
 
+def test_clear_reaches_no_namespace_that_is_not_attached() -> None:
+    """Also where the drive is not handed out: its certificate would call it cleared."""
+    report = cleared((EVERY,), temporary=True)
+    assert report.facts_after is not None
+    assert report.verification is not None
+    facts = replace(report.facts_after, detached=(replace(NAMESPACE, nsid=2),))
+    read = replace(report.verification, namespaces=(COUNTS,))
+    loose = replace(report, facts_after=facts, verification=read, fit=False, reasons=("loose",))
+    decision = check(replace(ORDER, policy=CLEAR_POLICY), loose, RECORD)
+    assert not decision.erased
+    assert "namespace 2 is not attached: Format does not reach it" in decision.reason
+
+
 def test_clear_in_place_of_a_purge_that_the_drive_offers_is_held() -> None:
     """Its certificate would say that the drive offers none."""
     order = replace(ORDER, policy=CLEAR_POLICY)
@@ -397,6 +410,19 @@ def test_an_adopted_sanitize_needs_no_record_of_those_before_it() -> None:
     adopted = replace(BLOCK, adopted=True, log_before="")
     report = replace(REPORT, methods=(adopted,), commands=())
     assert ruled(report)[0] is Ruling.CERTIFY
+
+
+LOOSE = replace(NAMESPACE, nsid=2)
+
+
+def test_a_namespace_that_is_not_attached_holds_a_drive_that_its_host_calls_fit() -> None:
+    """A sanitize erased it, and nobody has read it."""
+    facts = replace(FACTS, detached=(LOOSE,), total_bytes=2 * NAMESPACE.size)
+    decision = check(ORDER, replace(REPORT, facts_after=facts), RECORD)
+    assert (decision.ruling, decision.code) == (Ruling.HOLD, HoldCode.NAMESPACE_UNREAD)
+    assert "expected every namespace attached and read, found 2 not attached" in decision.reason
+    before = replace(REPORT, facts_before=facts)
+    assert "not attached" not in check(ORDER, before, RECORD).reason
 
 
 def images(*held: str) -> EraseReport:

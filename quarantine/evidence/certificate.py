@@ -144,7 +144,8 @@ def build(
     source = _source(testimony)
     sanitization = _sanitization(testimony, report.achieved, issuer)
     verification = _verification(report, report.verification)
-    set_back = clocks.was_set_back(source, sanitization, verification)
+    doubts = [clocks.SET_BACK] if clocks.was_set_back(source, sanitization, verification) else []
+    doubts += [clocks.READ_FIRST] if clocks.was_read_first(sanitization, verification) else []
     return Certificate(
         format=FORMAT,
         position=previous.position + 1,
@@ -171,7 +172,7 @@ def build(
         ),
         exceptions=(
             *wording.exceptions(order, report),
-            *((clocks.SET_BACK,) if set_back else ()),
+            *doubts,
         ),
         not_done=tuple(undone.not_done(report)),
         residues=report.residues,

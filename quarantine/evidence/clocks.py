@@ -17,6 +17,11 @@ SLACK = timedelta(seconds=60)
 
 SET_BACK = "The host's clock was set back: its times are in no order."
 """Among a certificate's exceptions."""
+READ_FIRST = (
+    "By these times the verification ended before the last technique began: unless the clock was "
+    "set back in between, what was read is not what that technique left."
+)
+"""The other reading of such times, beside it."""
 
 Pair = tuple[str, str, str, str]
 """What was later and when, than what earlier and when: on one and the same clock."""
@@ -65,3 +70,12 @@ def of_host(
 def was_set_back(source: MediumSource, done: Sanitization, verified: VerificationStatement) -> bool:
     """Whether the host's own times contradict each other."""
     return any(reversed_pairs(of_host(source, done, verified)))
+
+
+def was_read_first(done: Sanitization, verified: VerificationStatement) -> bool:
+    """Whether the verification ended, by the host's times, before the last technique began; or
+    before its end, where no beginning was told."""
+    if not done.techniques:
+        return False
+    last = done.techniques[-1]
+    return earlier(verified.finished_at, last.started_at or last.ended_at)

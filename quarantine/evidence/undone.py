@@ -24,9 +24,14 @@ def done(report: EraseReport) -> Iterator[str]:
 
 def _count(act: ActRecord) -> str:
     """Hosts of before say how often they looked alone, which is no number of blocks."""
+    refused = f"; {_counted(act.refused, 'command')} refused" if act.refused else ""
     if act.blocks:
-        return f"{act.blocks:,} block{'s' if act.blocks > 1 else ''}"
-    return f"{act.done:,} look{'s' if act.done > 1 else ''}"
+        return _counted(act.blocks, "block") + refused
+    return _counted(act.done, "look") + refused
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' if count > 1 else ''}"
 
 
 def _when(visit: VisitRecord, report: EraseReport) -> str:
@@ -157,7 +162,13 @@ def _not_visited(report: EraseReport) -> Iterator[str]:
         return
     if not any(visit.wrote for visit in report.visits):
         yield "Not done: writing to the drive, as its next tenant will, between two erases."
-    if not any(visit.idle > 1 for visit in report.visits):
+    last = [visit for visit in report.visits if visits.is_last(visit, report)]
+    if not last:
+        yield (
+            "Not done: using the drive, as its next tenant will, after the last technique: what "
+            "was done came before it."
+        )
+    if not any(visit.idle > 1 for visit in last):
         yield "Not done: leaving the drive alone for a while before the last look at it."
     left = dict.fromkeys(text for visit in report.visits for text in visit.not_done)
     never = dict.fromkeys(

@@ -55,11 +55,13 @@ def headline(
     without = f" {' and '.join(bad)} did not succeed." if bad else ""
     how = verified.method.partition(":")[0]
     but = f" except for {', and '.join(unread)}" if unread else ""
+    read = f"It was then read back{' in full' if how == 'full' else f' by {how}'}{but}, and"
+    if not verified.blocks:
+        read = "Nothing of it was read back, and it"
     came = "was not handed out" if withheld else "was accepted for its next use"
     return (
         f"The drive {drive.model}, serial number {drive.serial}, reported success of "
-        f"{' and '.join(good)}.{without} It was then read back"
-        f"{' in full' if how == 'full' else f' by {how}'}{but}, and {came}."
+        f"{' and '.join(good)}.{without} {read} {came}."
     )
 
 
@@ -177,6 +179,8 @@ def reported(record: MethodRecord) -> str:
 
 def verification_method(record: VerificationRecord) -> str:
     """How it was verified, by name: in full, or by quick sampling."""
+    if not reading.total_blocks(record):
+        return "none: there was no namespace to read"
     if reading.read_everything(record):
         return "full: every addressable 4 KiB block was read"
     if record.done is VerificationMode.NIST:
@@ -190,6 +194,8 @@ def verification_method(record: VerificationRecord) -> str:
 def confidence(record: VerificationRecord) -> str:
     """What the reads are worth: n, seed, bound, and the assumption under all of them."""
     whole, noise = reading.read_everything(record), reading.shows_noise(record)
+    if not reading.total_blocks(record):
+        return "No block was read, for there was no namespace: nothing is claimed."
     assumption = (
         "This assumes that the drive's firmware answers reads truthfully, "
         "at any later time and to any host alike"
@@ -236,9 +242,12 @@ def _layout(record: VerificationRecord) -> str:
     inside = sum(n.window_blocks for n in record.namespaces)
     share = math.floor(inside / max(1, reading.total_blocks(record)) * 1e4) / 100
     count = sum(n.windows for n in record.namespaces)
+    small = any(n.window_blocks == n.blocks for n in record.namespaces)
+    but = ", except of namespaces that are one window, whole" if small else ""
     return (
         f"{count:,} windows with {inside * reading.BLOCK:,} bytes ({share:g} %), two of at least "
         "5 % of its subsection in each of 1,000 equal subsections, with the first and last block"
+        f"{but}"
     )
 
 

@@ -273,8 +273,8 @@ def _profile(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             f"found {report.facts_after.firmware!r}"
         )
     if loose := undone.loose(report):
-        found = ", ".join(map(str, loose))
-        yield f"expected every namespace attached and read, found {found} not attached"
+        names = ", ".join(map(str, loose))
+        yield f"expected every namespace attached and read, found {names} not attached"
     wanted, tolerance = order.profile.namespaces, order.profile.size_tolerance
     if layout_differences(wanted, report.facts_after.namespaces, tolerance):
         yield "expected the namespaces of the profile after the erase, found others"

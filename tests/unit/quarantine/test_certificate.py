@@ -15,12 +15,20 @@ from jwcrypto import jwk, jws
 
 from eraser.protocol import codec
 from eraser.protocol.condition import BootPartitions, Buffer, Condition, FirmwareSlots
-from eraser.protocol.policy import Buffers, Label, LimitOverrides, Method, Policy, Quirk
+from eraser.protocol.policy import (
+    Buffers,
+    Label,
+    LimitOverrides,
+    Method,
+    Policy,
+    Quirk,
+    VerificationMode,
+)
 from eraser.protocol.report import ActRecord, EraseReport, LinkRecord, Verdict, VisitRecord
 from eraser.protocol.ticket import LastOwner
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate, consistency, methods
+from quarantine.evidence import certificate, clocks, consistency, methods
 from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
 from quarantine.evidence.chain import ledger
 from quarantine.evidence.sections import Certificate, HistoryLine, Issuer, ValidationDecision
@@ -285,7 +293,7 @@ def visit(*, wrote: bool, compared: int = 8, refused: int = 8) -> VisitRecord:
         ActRecord("single blocks", 8, 0, 0, 0, 0),
         ActRecord("Compare", compared, refused, 0, 0, 0),
     )
-    return VisitRecord(1, wrote, acts, ("reset of the bus",))
+    return VisitRecord(1 if wrote else 2, wrote, acts, ("reset of the bus",), 0 if wrote else 30.0)
 
 
 @pytest.mark.parametrize(
@@ -312,6 +320,78 @@ def test_what_its_next_tenant_does_and_the_host_did_not_is_named(
     text = "\n".join(issue(Link(), replace(REPORT, visits=visits)).certificate.not_done)
     assert all(words in text for words in said)
     assert not any(words in text for words in unsaid)
+
+
+AFTER = "after the last technique: what was done came before it."
+ALONE = "leaving the drive alone for a while before the last look at it"
+
+
+@pytest.mark.parametrize(
+    ("visits", "said", "unsaid"),
+    [
+        ([visit(wrote=True), visit(wrote=False)], [], [AFTER, ALONE]),
+        ([visit(wrote=True)], [AFTER, ALONE], []),
+        ([replace(visit(wrote=True), idle=30.0)], [AFTER, ALONE], []),
+        ([replace(visit(wrote=True), idle=30.0), replace(visit(wrote=False), idle=0.0)],
+         [ALONE], [AFTER]),
+    ],
+)  # fmt: skip
+def test_what_was_done_before_the_last_technique_was_not_done_after_it(
+    visits: list[VisitRecord], said: list[str], unsaid: list[str]
+) -> None:
+    text = "\n".join(issue(Link(), replace(REPORT, visits=tuple(visits))).certificate.not_done)
+    assert all(words in text for words in said)
+    assert not any(words in text for words in unsaid)
+
+
+def test_what_the_drive_refused_of_an_act_is_said_beside_what_it_did() -> None:
+    act = ActRecord("single blocks", 1, 255, 0, 0, 0, 1)
+    one = replace(act, refused=1)
+    visits = (VisitRecord(2, False, (act, replace(one, act="again")), (), 30.0),)
+    (line,) = issue(Link(), replace(REPORT, visits=visits)).certificate.verification.acts
+    assert "single blocks (1 block; 255 commands refused)" in line
+    assert "again (1 block; 1 command refused)" in line
+
+
+def test_of_a_drive_without_namespaces_nothing_is_said_to_be_read() -> None:
+    facts = replace(FACTS, namespaces=(), dlfeat=(), ids=())
+    record = replace(VERIFICATION, namespaces=(), sampled=0)
+    report = replace(REPORT, facts_before=facts, facts_after=facts, verification=record, fit=False)
+    given = replace(evidence_of(report), withheld=("no namespace",))
+    body = certificate.build(given, ISSUER, Link(), "2026-11-20T12:00:00Z")
+    assert "Nothing of it was read back, and it was not handed out." in body.headline
+    assert body.verification.sentence == (
+        "No block was read, for there was no namespace: nothing is claimed."
+    )
+    assert body.verification.method == "none: there was no namespace to read"
+    assert list(consistency.contradictions(body)) == []
+
+
+def test_a_namespace_in_one_window_has_no_subsections() -> None:
+    large = replace(COUNTS, read=30_000, zeros=30_000, windows=2000, window_blocks=25_000)
+    small = replace(
+        COUNTS, nsid=2, blocks=100, read=100, zeros=100, windows=1, window_blocks=100, reread=0
+    )
+    mode = VerificationMode.NIST
+    record = replace(VERIFICATION, asked=mode, done=mode, sampled=7000, namespaces=(large, small))
+    body = issue(Link(), replace(REPORT, verification=record)).certificate
+    whole = ", except of namespaces that are one window, whole"
+    assert f"with the first and last block{whole}" in body.verification.sentence
+    assert list(consistency.contradictions(body)) == []
+    alone = replace(record, namespaces=(large,))
+    body = issue(Link(), replace(REPORT, verification=alone)).certificate
+    assert whole not in body.verification.sentence
+
+
+def test_a_verification_that_ended_before_the_last_technique_is_said_to_have() -> None:
+    """The clock may have been set back; or what was read is not what the technique left."""
+    record = replace(VERIFICATION, finished_at="2026-11-20T10:00:00Z")
+    body = issue(Link(), replace(REPORT, verification=record)).certificate
+    assert body.exceptions == (clocks.SET_BACK, clocks.READ_FIRST)
+    assert "what was read is not what that technique left" in clocks.READ_FIRST
+    assert list(consistency.contradictions(body)) == []
+    stepped = replace(REPORT, methods=(CRYPTO, replace(BLOCK, ended_at="2026-11-20T10:00:00Z")))
+    assert issue(Link(), stepped).certificate.exceptions == (clocks.SET_BACK,)
 
 
 @pytest.mark.parametrize(

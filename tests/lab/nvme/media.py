@@ -107,18 +107,18 @@ class Media:
                     self._punch(at, CHUNK)
         return changed
 
-    def empty_except(self, start: int, end: int, fill: Fill, keep: Callable[[int], int]) -> None:
+    def empty_except(self, start: int, end: int, fill: Fill, keep: Callable[[int], int]) -> bool:
         """Empty [start, end), but ``keep`` tells for each chunk by its offset which sectors stay.
 
-        It is a bit for each sector of 512 bytes. The map of fills has to be saved.
+        It is a bit for each sector of 512 bytes. Tells of the map of fills as ``empty`` does.
         """
         first, last = -(-start // CHUNK) * CHUNK, end // CHUNK * CHUNK
         if first >= last:
             self._store(start, end, fill)
-            return
+            return False
         self._store(start, first, fill)
         self._store(last, end, fill)
-        self.fills.set(first, last, fill)
+        changed = self.fills.set(first, last, fill)
         self._plain = self.fills.plain
         for data_start, data_end in list(self.data(first, last)):
             at = data_start
@@ -135,6 +135,7 @@ class Media:
                         self._store(begin, begin + 512, fill)
             if data_end > at:
                 self._punch(at, data_end - at)
+        return changed
 
     def blank(self, start: int, length: int) -> bytes:
         """What ``length`` bytes from ``start`` would read as if they were emptied."""

@@ -83,9 +83,10 @@ class Nature:
         """Empty [start, end) for a new namespace in the drive's place; False as above."""
         return False
 
-    def deallocates(self, start: int, end: int, fill: Fill) -> bool:
-        """Deallocate [start, end) in the drive's place; False as above."""
-        return False
+    def deallocates(self, start: int, end: int, fill: Fill) -> bool | None:
+        """Deallocate [start, end) in the drive's place, and tell whether the map of fills changed;
+        None: the drive shall do it."""
+        return None
 
     def written(self, store: Store, start: int, end: int) -> None:
         """The host put something of its own there."""

@@ -198,8 +198,9 @@ class IoCommands:
             start = namespace.base + (slba << shift)
             end = start + (blocks << shift)
             fill = drive.profile.deallocated_reads
-            if end > start and not drive.nature.deallocates(start, end, fill):
-                changed |= drive.media.empty(start, end, fill)
+            if end > start:
+                done = drive.nature.deallocates(start, end, fill)
+                changed |= drive.media.empty(start, end, fill) if done is None else done
         if changed:
             drive.save()
         drive.counters.add(Counter.DEALLOCATES)

@@ -43,9 +43,6 @@ def read(profile: DriveProfile, now: Registers, offset: int, length: int) -> byt
     boot, buffer = profile.boot_partition_units, profile.buffer
     cmb = buffer is not None and not buffer.persistent
     pmr = buffer is not None and buffer.persistent
-    if pmr and PMRCAP <= offset < PMRCAP + _PMR.size:
-        found = _PMR.pack(BUFFER_BAR << 5 | _READS_AND_WRITES, now.pmr_enabled, 0)
-        return found[offset - PMRCAP :][:length].ljust(length, b"\0")
     shown = buffer if cmb and now.cmb_shown else None
     found = _FIRST.pack(
         _CAP
@@ -67,4 +64,7 @@ def read(profile: DriveProfile, now: Registers, offset: int, length: int) -> byt
         shown.size | _READS_AND_WRITES if shown else 0,  # in units of 4 KiB
         boot,
     )
+    if pmr:
+        found = found.ljust(PMRCAP, b"\0")
+        found += _PMR.pack(BUFFER_BAR << 5 | _READS_AND_WRITES, now.pmr_enabled, 0)
     return found[offset : offset + length].ljust(length, b"\0")

@@ -93,8 +93,11 @@ class Reservations:
         return self._drive.features.current_data(Fid.HOST_IDENTIFIER)
 
     def _shut_out(self, namespace: NamespaceState) -> bool:
-        now, me = namespace.reservation, self._host()
-        if not now.kind or now.holder == me:
+        now = namespace.reservation
+        if not now.kind:
+            return False
+        me = self._host()
+        if now.holder == me:
             return False
         registered = any(one.host == me for one in now.registrants)
         return now.kind in _HOLDER_ALONE or not registered

@@ -104,13 +104,15 @@ class Composed(Nature):
 
     def hears(self, act: Act) -> None:
         """The host did something."""
-        self._act = act
+        before, self._act = self._act, act
         self._manners.hears(act)
         if act.kind is Kind.RESET and act.reset in _CUSTODY:
             self._read.clear()
             self._written.clear()
         self._remember(act)
-        self._hear_year()
+        # I/O tells no time, and there is far more of it than of anything else.
+        if before.kind is not Kind.IO:
+            self._hear_year()
         if self._listening:
             for one in self._lies:
                 one.hear(act)
@@ -209,7 +211,7 @@ class Composed(Nature):
             drive.metadata.empty(start >> METADATA_SHIFT, end >> METADATA_SHIFT)
         return True
 
-    def deallocates(self, start: int, end: int, fill: Fill) -> bool:
+    def deallocates(self, start: int, end: int, fill: Fill) -> bool | None:
         """A deallocate drops nothing that is hidden; a lie may hide what was there."""
         hoards = [one for one in self._lies if one.lie.kept.what is What.DEALLOCATED]
 
@@ -219,9 +221,7 @@ class Composed(Nature):
                 one.held.add(offset // CHUNK, WHOLE)
             return self._hidden(offset)
 
-        self._drive.media.empty_except(start, end, fill, keep)
-        self._drive.save()
-        return True
+        return self._drive.media.empty_except(start, end, fill, keep)
 
     def written(self, store: Store, start: int, end: int) -> None:
         """The host put something of its own there."""

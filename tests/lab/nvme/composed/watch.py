@@ -275,14 +275,12 @@ class Watch:
             return self._count >= self.trigger.number
         if self.trigger.choice == "here":
             return self._pages.get(page, 0) >= self.trigger.number
-        total = sum(self._pages.values())
         near, far = NEAR // CHUNK, FAR // CHUNK
+        away = ((abs(one - page), count) for one, count in self._pages.items())
         if self.trigger.choice == "near":
-            around = range(page - near, page + near + 1)
-            found = sum(self._pages.get(one, 0) for one in around)
+            found = sum(count for pages, count in away if pages <= near)
         else:
-            around = range(page - far, page + far + 1)
-            found = total - sum(self._pages.get(one, 0) for one in around)
+            found = sum(count for pages, count in away if pages > far)
         return found >= self.trigger.number
 
     def _time(self, act: Act, page: int) -> bool:

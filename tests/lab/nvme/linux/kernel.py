@@ -108,9 +108,7 @@ class Kernel:
 
     def _show_registers(self, *, free: bool) -> None:
         """A look alone, which changes nothing in the drive."""
-        registers = b"".join(
-            self.host.register(offset).to_bytes(4, "little") for offset in range(0, 4096, 4)
-        )
+        registers = self.host.register(0, 4096).to_bytes(4096, "little")
         shown = free or not self.strict
         (self.function / "resource0").write_bytes(registers if shown else b"")
 

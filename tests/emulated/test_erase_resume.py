@@ -63,14 +63,14 @@ def erase_again(made: Bench) -> Erased:
 
 
 def _long(*values: str) -> object:
-    """A case that the default run leaves out: it has some of each kind, and is to stay short."""
+    """A case that the default run leaves out: it has one power cut, and is to stay short."""
     return pytest.param(*values, marks=pytest.mark.rack)
 
 
 @pytest.mark.parametrize(
     ("during", "journal"),
     [
-        ("block", "state deleted"),
+        _long("block", "state deleted"),
         _long("crypto", "kept"),
         _long("block", "kept"),
         _long("crypto", "journal deleted"),

@@ -56,6 +56,7 @@ def hold_open(compute: ComputeGuest, path: str, *prefix: str) -> Callable[[], ob
     return process.kill
 
 
+@pytest.mark.rack
 def test_uses_of_the_host(rack: Rack) -> None:
     for slot in range(2):
         rack.drive(slot, preset="honest", size=512 << 20)

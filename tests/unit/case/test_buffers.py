@@ -14,7 +14,8 @@ from eraser.protocol.condition import Buffer, Condition
 from eraser.protocol.policy import Buffers, Label, Policy, Verification
 from eraser.protocol.report import EraseReport
 from tests.lab.nvme.composed.compose import compose
-from tests.lab.nvme.composed.trial import Outcome, attempt, must_be_held, shipped
+from tests.lab.nvme.composed.description import Description
+from tests.lab.nvme.composed.trial import Outcome, Trial, attempt, must_be_held, shipped
 from tests.lab.nvme.linux.kernel import Kernel
 from tests.lab.nvme.profile import BufferProfile, DriveProfile
 from tests.unit.case.test_restore import DRIVE, FORMAT_ONLY, POLICY, Bed, fit, make_bed
@@ -39,6 +40,15 @@ def bed(
     made = make_bed(directory, monkeypatch, replace(drive, buffer=memory))
     made.policy = asking(asked)
     return made
+
+
+FEW = replace(shipped(), verification=replace(shipped().verification, canaries=100, visit=4))
+"""As it ships, of a drive on which content is not the matter."""
+
+
+def tried(drive: Description, directory: Path, policy: Policy) -> Trial:
+    directory.mkdir()
+    return attempt(drive, directory, policy, size=4 << 20)
 
 
 def told(report: EraseReport) -> list[str]:
@@ -102,16 +112,14 @@ def test_where_nobody_may_read_registers_it_is_said(
 @pytest.mark.parametrize("seed", [177, 185], ids=["cmb", "pmr"])
 def test_an_honest_drive_of_the_grammar_is_not_let_through(tmp_path: Path, seed: int) -> None:
     """Each gave its next tenant what stood there; who permits it gets what was permitted."""
-    for name in Buffers:
-        (tmp_path / name).mkdir()
     drive = compose(seed)
     assert drive.honest
-    held = attempt(drive, tmp_path / "hold", shipped())
+    held = tried(drive, tmp_path / "hold", FEW)
     assert held.outcome is Outcome.HELD
-    assert must_be_held(drive, shipped())
-    permitted = asking(Buffers.PRINT, shipped())
+    assert must_be_held(drive, FEW)
+    permitted = asking(Buffers.PRINT, FEW)
     assert not must_be_held(drive, permitted)
-    through = attempt(drive, tmp_path / "print", permitted)
+    through = tried(drive, tmp_path / "print", permitted)
     assert through.outcome is Outcome.LET_THROUGH
     assert set(through.loot.by) == {"buffer"}
 
@@ -122,12 +130,11 @@ def test_what_a_strict_kernel_hides_is_read_while_no_driver_has_the_drive(
 ) -> None:
     """As Debian's does: a drive that is visited is let go of once after its last method."""
     monkeypatch.setattr(Kernel, "strict", True)
-    (tmp_path / "visited").mkdir()
-    held = attempt(compose(seed), tmp_path / "visited", shipped())
+    held = tried(compose(seed), tmp_path / "visited", FEW)
     assert held.outcome is Outcome.HELD
     assert not [line for line in told(held.report) if "lets nobody read" in line]
-    (tmp_path / "unvisited").mkdir()
-    unvisited = attempt(compose(seed), tmp_path / "unvisited", shipped(visited=False))
+    unseen = replace(FEW, verification=replace(FEW.verification, visit=0))
+    unvisited = tried(compose(seed), tmp_path / "unvisited", unseen)
     assert unvisited.outcome is Outcome.LET_THROUGH
     assert [line for line in told(unvisited.report) if "lets nobody read" in line]
 

@@ -181,13 +181,15 @@ def test_what_was_not_erased_stays_where_the_next_case_finds_it(
 def test_what_a_drive_keeps_there_goes_with_the_rest(tmp_path: Path, seed: int) -> None:
     """Both keep through each erase what is in no namespace when it runs, and show it to whoever
     makes one there: the one after an announced shutdown, the other to reads in a certain order."""
-    policy = shipped()
+    shown = replace(shipped().verification, canaries=100, visit=4)
+    policy = replace(shipped(), verification=shown)
     for name in ("without", "with"):
         (tmp_path / name).mkdir()
-    without = attempt(compose(seed), tmp_path / "without", asking(Unallocated.SKIP, policy))
+    skipping = asking(Unallocated.SKIP, policy)
+    without = attempt(compose(seed), tmp_path / "without", skipping, size=8 << 20)
     assert without.outcome is Outcome.LET_THROUGH
     assert without.leaked
-    found = attempt(compose(seed), tmp_path / "with", policy)
+    found = attempt(compose(seed), tmp_path / "with", policy, size=8 << 20)
     assert found.outcome is Outcome.NOTHING_KEPT
     assert found.report.verification is not None
     assert any(each.temporary for each in found.report.verification.namespaces)

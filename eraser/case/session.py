@@ -283,8 +283,8 @@ class CaseSession:
         """Our claim on the disks keeps nobody from a character device, an export or a guest's disk
         that asks for no claim of its own. Raises ``InUseError``.
 
-        A drive that something was sent to is held where somebody uses it: a passing look, or a look
-        of ours that did not come to its end, is no reason for that.
+        A drive that something was sent to is held where somebody uses it: who lets go of it again,
+        or a look of ours that did not come to its end, is no reason for that.
         """
         if not (self.state.attempts or self.state.rearranged):
             self.prove_idle()
@@ -296,7 +296,7 @@ class CaseSession:
                 self.prove_idle(patience=max(0.0, left))
                 return
             except InUseError as error:
-                if error.__cause__ is None or left <= 0:
+                if left <= 0:
                     raise
                 self.tell(0.0, str(error))
             self.clock.sleep(_PAUSE)

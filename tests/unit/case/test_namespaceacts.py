@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -319,13 +318,14 @@ def test_nobody_who_came_meanwhile_loses_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They let go of it again: it is not done, and the case goes on."""
-    looks, real = itertools.count(1), namespaceacts.resets.in_use
+    real, here = namespaceacts.resets.in_use, list[str]()
 
-    def prove(_desk: session.CaseSession) -> None:
-        if next(looks) % 2:
-            raise InUseError("mounted: /dev/nvme0n1 on /mnt")
+    def prove(_desk: session.CaseSession, **_given: Any) -> None:
+        if here:
+            raise InUseError(here.pop())
 
     def in_use(desk: session.CaseSession) -> str:
+        here.append("mounted: /dev/nvme0n1 on /mnt")
         with monkeypatch.context() as used:
             used.setattr(session.CaseSession, "prove_idle", prove)
             return real(desk)
@@ -511,9 +511,9 @@ def test_each_format_without_an_erase_has_a_proof_of_its_own_that_nobody_came(
             seen.append(f"format {words['cdw10'] >> 9 & 7}")
         return real_send(kernel, code, **words)
 
-    def prove(desk: session.CaseSession) -> None:
+    def prove(desk: session.CaseSession, **given: Any) -> None:
         seen.append("idle")
-        real_idle(desk)
+        real_idle(desk, **given)
 
     monkeypatch.setattr(Kernel, "send", send)
     monkeypatch.setattr(session.CaseSession, "prove_idle", prove)

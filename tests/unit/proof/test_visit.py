@@ -592,7 +592,7 @@ def test_nobody_who_came_while_it_was_away_loses_the_drive(
             monkeypatch.setattr(session.CaseSession, "prove_idle", in_use)
         real(kernel)
 
-    def in_use(_desk: session.CaseSession) -> None:
+    def in_use(_desk: session.CaseSession, **_given: Any) -> None:
         next(proofs)
         raise InUseError("open by 4711")
 
@@ -630,14 +630,15 @@ def test_nobody_who_came_meanwhile_loses_the_drive_by_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They let go of it again: that reset is not done, and the case goes on."""
-    looks = itertools.count(1)
+    here = list[str]()
     real = resets.by_subsystem
 
-    def in_use(_desk: session.CaseSession) -> None:
-        if next(looks) % 2:
-            raise InUseError("mounted: /dev/nvme0n1 on /mnt")
+    def in_use(desk: session.CaseSession, **_given: Any) -> None:
+        if here and not desk.hold.claimed:
+            raise InUseError(here.pop())
 
     def by_subsystem(desk: session.CaseSession) -> str:
+        here.append("mounted: /dev/nvme0n1 on /mnt")
         with monkeypatch.context() as used:
             used.setattr(session.CaseSession, "prove_idle", in_use)
             return real(desk)
@@ -713,7 +714,7 @@ def test_nothing_more_is_sent_to_a_drive_that_somebody_has(
     not done stands for it."""
     way = {"bus_reset": resets.by_bus, "subsystem_reset": resets.by_subsystem}[asked]
 
-    def in_use(_desk: session.CaseSession) -> None:
+    def in_use(_desk: session.CaseSession, **_given: Any) -> None:
         raise InUseError("named by libvirt domain instance-1")
 
     def used(desk: session.CaseSession) -> str:

@@ -17,10 +17,9 @@ from eraser.protocol import unallocated
 from eraser.protocol.report import ControllerFacts
 from eraser.protocol.unallocated import PIECE, SMALLEST
 
-_PAUSE = 1.0
-"""Seconds between two looks."""
-_LATE = 10
-"""Looks at a drive that does not tell yet of what it got back."""
+LATE, PAUSE = 10, 1.0
+"""Tries, and the seconds in between, of a drive that does not tell yet of what it got back, or does
+not give it."""
 
 
 def told(desk: CaseSession) -> int:
@@ -49,7 +48,7 @@ def account(desk: CaseSession) -> Allocating:
         # One that is hidden from the lists for a moment is not ours when it shows again.
         before |= {each.nsid for each in (*facts.namespaces, *facts.detached)}
     least = sum(taken(namespace)[0] for _nsid, namespace in standing)
-    most = sum(_most(state, *each) for each in standing)
+    most = sum(_at_most(state, *each) for each in standing)
     known = _known(state)
     late(desk, known - most - SMALLEST + 1)
     now = told(desk)
@@ -57,7 +56,7 @@ def account(desk: CaseSession) -> Allocating:
     return Allocating(tuple(sorted(before)), max(now, total - most), total)
 
 
-def _most(state: CaseState, nsid: int, namespace: IdentifyNamespace) -> int:
+def _at_most(state: CaseState, nsid: int, namespace: IdentifyNamespace) -> int:
     """What one takes at most; of one that stands since the inspection no more than then."""
     facts = _inspected(state)
     found = () if facts is None else (*facts.namespaces, *facts.detached)
@@ -149,8 +148,8 @@ def late(desk: CaseSession, wanted: int) -> bool:
     """Waits until the drive tells of so many bytes, where it does not; whether that came."""
     if told(desk) >= wanted:
         return False
-    for _ in range(_LATE):
-        desk.clock.sleep(_PAUSE)
+    for _ in range(LATE):
+        desk.clock.sleep(PAUSE)
         if told(desk) >= wanted:
             return True
     return False

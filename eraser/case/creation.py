@@ -17,8 +17,6 @@ from eraser.protocol.unallocated import PIECE, SMALLEST
 
 MOST = 8
 """Temporary namespaces of one drive: its room may be in pieces, and each takes several commands."""
-LATE, PAUSE = 10, 1.0
-"""Tries, and the seconds in between, of a drive that does not give yet what it got back."""
 NO_CAPACITY = 0x115
 _NO_NUMBER = 0x116
 """Namespace Insufficient Capacity, Namespace Identifier Unavailable (Base 2.0, figure 128)."""
@@ -36,7 +34,7 @@ def create_all(desk: CaseSession) -> str:
         # Of a run that died before it could.
         if problem := _widen(desk, pattern, nsid):
             return problem
-    late = LATE if capacity.moved(desk.state) else 0
+    late = capacity.LATE if capacity.moved(desk.state) else 0
     for _ in range(MOST - len(capacity.ours(desk))):
         desk.check_time()
         told, listed = capacity.told(desk), capacity.listed(desk)
@@ -70,7 +68,7 @@ def _ask(desk: CaseSession, pattern: NamespaceLayout, free: int, late: int) -> C
     wanted = sorted({*sizes(free), *capacity.sizes_before(desk, free)}, reverse=True)
     for tried in range(late + 1):
         if tried:
-            desk.clock.sleep(PAUSE)
+            desk.clock.sleep(capacity.PAUSE)
         for size in wanted if tried in (0, late) else wanted[:1]:
             last = _create(desk, pattern, size)
             if last.status in (0, None, _NO_NUMBER):
@@ -105,9 +103,9 @@ def _widen(desk: CaseSession, pattern: NamespaceLayout, nsid: int) -> str:
         whole = capacity.taken(found)[1] // block * found.block_bytes
         if whole <= found.size or delete(desk, nsid).status != 0:
             return ""
-        for tried in range(LATE + 1):
+        for tried in range(capacity.LATE + 1):
             if tried:
-                desk.clock.sleep(PAUSE)
+                desk.clock.sleep(capacity.PAUSE)
             for size in (whole, found.size):  # some count more than they give
                 made = _create(desk, pattern, size)
                 if made.status == 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 
-from eraser.case import creation
+from eraser.case import capacity, creation
 from eraser.case import temporary as case_temporary
 from eraser.case.entries import CommandEntry, Restored
 from eraser.case.layout import change
@@ -211,9 +211,9 @@ def _create_one(desk: CaseSession, step: LayoutStep, layout: NamespaceLayout) ->
     # Some drives do not give all that they were delivered with (docs/portraits.md).
     less = smaller(layout, desk.request.profile.size_tolerance)
     may_be_less = less is not None and step.act is LayoutCommand.CREATE
-    for tried in range(creation.LATE + 1):
+    for tried in range(capacity.LATE + 1):
         if tried:
-            desk.clock.sleep(creation.PAUSE)
+            desk.clock.sleep(capacity.PAUSE)
         record = _create(desk, step, layout)
         if record.status == creation.NO_CAPACITY and less is not None and may_be_less:
             record = _create(desk, step, less)

@@ -138,7 +138,9 @@ def test_acts_leave_witnesses_for_the_acts_after_them(tmp_path: Path, command: s
 
 
 def test_an_act_that_would_take_the_last_witnesses_is_said_not_to_be_done(tmp_path: Path) -> None:
-    few = Policy(verification=Verification(residual=0.05, canaries=5, visit=8))
+    # With both ends of the namespace and what is deallocated these are six at most, where the act
+    # takes one in eight. Of five there are eight by chance.
+    few = Policy(verification=Verification(residual=0.05, canaries=3, visit=8))
     found = attempt(Description("honest", Abilities(methods=TWO)), tmp_path, few, size=2 << 20)
     assert found.outcome is Outcome.RELEASED
     visit = between(found)

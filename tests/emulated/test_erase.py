@@ -45,6 +45,7 @@ def test_an_honest_drive_is_erased_and_fit(rack: Rack, preset: str, sanitizes: l
     assert made.drive.commands("format_nvm") == []
 
 
+@pytest.mark.rack
 def test_an_honest_drive_is_used_as_by_its_next_tenant_and_fit(rack: Rack) -> None:
     """The acts on the real driver: each was done, and none showed anything."""
     resets = {"subsystem_reset": True, "bus_reset": True}

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.policy import Policy
@@ -15,6 +17,8 @@ from eraser.protocol.report import EraseReport, Outcome, Step, Verdict
 from eraser.state.case_files import CaseFiles, CaseProgress, CaseRequest
 from tests.emulated.erasing import PROFILE, QUICK, STATE, Bench, bench
 from tests.lab.rack import Rack
+
+pytestmark = pytest.mark.rack
 
 REQUEST = "/tmp/request.json"
 

@@ -24,6 +24,8 @@ from tests.emulated.erasing import CLEAR, PROFILE, QUICK, STATE, Bench, Erased, 
 from tests.lab.rack import Rack
 from tests.unit.quarantine.testimony import ORDER, RECORD
 
+pytestmark = pytest.mark.rack
+
 
 def certified(made: Bench, erased: Erased, policy: dict[str, Any]) -> certificate.Certificate:
     """The certificate of a stand-alone erase, as if it had been ordered."""
@@ -59,12 +61,8 @@ def certified(made: Bench, erased: Erased, policy: dict[str, Any]) -> certificat
 @pytest.mark.parametrize(
     "preset",
     [
-        # The default run is to stay short: it has the one with noise and an exception.
-        "crypto-only-random",
-        *(
-            pytest.param(name, marks=pytest.mark.rack)
-            for name in ("namespaces", "honest", "honest-4k", "block-pattern", "reads-ones")
-        ),
+        *("crypto-only-random", "namespaces"),
+        *("honest", "honest-4k", "block-pattern", "reads-ones"),
     ],
 )
 def test_an_honest_drive_gets_its_certificate(rack: Rack, preset: str) -> None:
@@ -95,7 +93,6 @@ def names_by_nvme_cli(made: Bench, nsid: int) -> tuple[str, str]:
     return said["nguid"], said["eui64"]
 
 
-@pytest.mark.rack
 def test_clear_is_certified_as_clear(rack: Rack) -> None:
     made = bench(rack, "format-only", policy=CLEAR)
     body = certified(made, made.erase(), CLEAR)
@@ -104,8 +101,7 @@ def test_clear_is_certified_as_clear(rack: Rack) -> None:
     assert body.exceptions[0].startswith("Downgraded")
 
 
-@pytest.mark.rack
-@pytest.mark.parametrize("journal", ["lost", pytest.param("kept", marks=pytest.mark.rack)])
+@pytest.mark.parametrize("journal", ["lost", "kept"])
 def test_an_interrupted_case_gets_its_certificate(rack: Rack, journal: str) -> None:
     made = bench(rack, "honest")
     first = made.compute.spawn(made.argv())

@@ -14,6 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.report import Hello
 from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding, GateTestimony
@@ -34,6 +36,12 @@ from tests.lab.services.placement_http import PlacementHttp
 
 ADDRESS: Final = "0000:81:00.0"
 LIFE: Final = "incarnation-00001"
+EITHER: Final = (
+    pytest.param("simulated_placement", id="simulated"),
+    pytest.param("placement_server", id="real", marks=pytest.mark.campaign),
+)
+"""Placements by their fixtures, for tests whose time is that of many requests. What the simulated
+one answers is held against the real one by ``test_placement_contract.py``, in every default run."""
 TIMEOUT: Final = 20.0
 _NUMBER: Final = itertools.count(1)
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,13 +33,20 @@ from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event, State
 from quarantine.rules import holds
 from tests.lab.services.faults import Fault, Kind
-from tests.services.pool import ADDRESS, Pool
+from tests.services.pool import ADDRESS, EITHER, Pool
 from tests.unit.quarantine.api.client import Client
 from tests.unit.quarantine.testimony import PROFILE
 
 TERMS = EnrolmentTerms("p", "q")
 
 pytestmark = pytest.mark.services
+
+
+@pytest.fixture(params=EITHER)
+def placement(request: pytest.FixtureRequest) -> Any:
+    """The simulated one, where nobody asks for the real one too."""
+    return request.getfixturevalue(request.param)
+
 
 ADDRESSES = (ADDRESS, "0000:82:00.0", "0000:83:00.0")
 

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -26,9 +26,16 @@ from quarantine.service.reconciler import Reconciler, worst_case_detection
 from tests.lab.services.faults import Fault, Kind
 from tests.lab.services.nova_standin import NoValidHostError
 from tests.lab.services.process import wait_until
-from tests.services.pool import ADDRESS, HauntedBy, Pool, with_limits
+from tests.services.pool import ADDRESS, EITHER, HauntedBy, Pool, with_limits
 
 pytestmark = pytest.mark.services
+
+
+@pytest.fixture(params=EITHER)
+def placement(request: pytest.FixtureRequest) -> Any:
+    """The simulated one, where nobody asks for the real one too."""
+    return request.getfixturevalue(request.param)
+
 
 CYCLE = [State.RELEASED, State.QUARANTINED, State.ERASING, State.CERTIFIED, State.AVAILABLE]
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -20,9 +20,16 @@ from quarantine.errors import ConflictError, UnavailableError
 from quarantine.record.words.states import State
 from tests.lab.services.faults import Fault, Kind
 from tests.lab.services.nova_standin import Server
-from tests.services.pool import Pool
+from tests.services.pool import EITHER, Pool
 
 pytestmark = pytest.mark.services
+
+
+@pytest.fixture(params=EITHER)
+def placement(request: pytest.FixtureRequest) -> Any:
+    """The simulated one, where nobody asks for the real one too."""
+    return request.getfixturevalue(request.param)
+
 
 _ROOT = Path(__file__).resolve().parents[2]
 

@@ -143,6 +143,21 @@ class PlacementContract:
         assert ask("PUT", f"/resource_providers/{provider}/traits", VERSION, now).status == 200
         assert self.generation(ask, provider) == now["resource_provider_generation"]
 
+    def test_a_provider_is_renamed_without_a_move_and_to_no_name_of_another(
+        self, ask: Ask, name: str
+    ) -> None:
+        _nova, (first, second) = self.started(ask, name, drives=2)
+        names, stood = [self.row(ask, p)["name"] for p in (first, second)], self.row(ask, first)
+
+        def rename(to: str) -> int:
+            path = f"/resource_providers/{first}"
+            return int(ask("PUT", path, VERSION, {"name": to}).status)
+
+        assert rename(names[1]) == 409
+        assert self.row(ask, first) == stood
+        assert rename(f"{names[0]}-was") == 200
+        assert self.row(ask, first) == stood | {"name": f"{names[0]}-was"}
+
     def test_a_provider_with_allocations_or_children_stays(self, ask: Ask, name: str) -> None:
         nova, (provider,) = self.started(ask, name)
         root = self.row(ask, provider)["parent_provider_uuid"]

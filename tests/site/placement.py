@@ -263,6 +263,8 @@ class Placement:
 
     def _put_resource_providers(self, words: list[str], query: Any, body: Any) -> Answer:
         provider = self._provider(words[0])
+        if len(words) == 1:
+            return self._rename(provider, body["name"])
         if provider.generation != body["resource_provider_generation"]:
             raise Refused(409, "resource provider generation conflict")
         if words[1] == "traits":
@@ -289,6 +291,13 @@ class Placement:
         self._moved(provider)
         stamp = {"resource_provider_generation": provider.generation}
         return Answer(200, stamp | {"inventories": copy.deepcopy(provider.inventories)})
+
+    def _rename(self, provider: Provider, name: str) -> Answer:
+        if self.named(name) not in (None, provider):
+            raise Refused(409, f"Conflicting resource provider {name} already exists.")
+        provider.name = name
+        self._touched.add(provider.uuid)
+        return Answer(200, self._row(provider))
 
     def _put_allocations(self, words: list[str], query: Any, body: Any) -> Answer:
         self._replace({words[0]: body})

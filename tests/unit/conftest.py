@@ -1,7 +1,8 @@
 """What all unit tests share.
 
 Properties are held for as long as they take: machines are shared, and seconds prove nothing.
-Images are files on a file system that can be read past the page cache.
+Images are files on a file system that can be read past the page cache. Processes die here and
+disks do not: nobody waits for one.
 """
 
 from __future__ import annotations
@@ -18,6 +19,17 @@ settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
 
 Image = Callable[[bytes], str]
+
+
+@pytest.fixture(autouse=True)
+def no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An fsync that fails where the real one does, for want of a file, and waits for no disk. What
+    is synced, and when, the tests look at that put one of their own in its place."""
+
+    def fsync(descriptor: int) -> None:
+        os.fstat(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
 
 
 def _direct(directory: Path) -> bool:

@@ -5,7 +5,6 @@ Hypothesis chooses where each process dies and what happens to the drive until t
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 
 import pytest
@@ -32,12 +31,6 @@ quick = settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 file_bed = test_probes.bed
-
-
-@pytest.fixture(autouse=True)
-def no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes die here and disks do not: what is synced to them is another test's matter."""
-    monkeypatch.setattr(os, "fsync", lambda _fd: None)
 
 
 def killed(bed: Bed, at: int, after: bool) -> EraseReport | None:

@@ -25,6 +25,8 @@ _GONE = (errno.ENOENT, errno.ESRCH, errno.EINVAL)
 _NO_NODE = (errno.ESTALE, errno.ENOTCONN, errno.EACCES, errno.EIO, errno.EHOSTDOWN, errno.ETIMEDOUT)
 """What a file server says, or somebody in its place. The type of a device node that a process has
 open is in the kernel's memory: looking it up meets none of these."""
+_VFIO_DEVICE = "anon_inode:[vfio-device]"
+_DEVICE = "vfio-device"
 LOOK_SECONDS = 30.0
 """For all descriptors of a host: a few microseconds each."""
 
@@ -157,7 +159,7 @@ def _openers(
         try:
             for table in _tables(host, pid):
                 for number in _descriptors(host, table):
-                    opener = _opener(host, pid, f"{table}/{number}", devices, tuple(names))
+                    opener = _opener(host, pid, table, number, devices, tuple(names))
                     if opener is not None:
                         found.append(opener)
         except OSError as error:
@@ -187,19 +189,23 @@ def _descriptors(host: Host, table: str) -> list[str]:
 def _opener(
     host: Host,
     pid: int,
-    place: str,
+    table: str,
+    number: str,
     devices: frozenset[tuple[bool, int]],
     suffixes: tuple[str, ...],
 ) -> Found | None:
-    path = host.path(place)
+    path = host.path(f"{table}/{number}")
     try:
         target = os.readlink(path)
+        if target == _VFIO_DEVICE:
+            target = _vfio_device(host.text(f"{table}info/{number}"))
+            return (pid, command(host, pid), target, None) if target.endswith(suffixes) else None
     except OSError as error:
         if error.errno in _GONE:
             return None
         raise
     if not target.startswith("/"):
-        return None  # socket:[1], pipe:[2], anon_inode:[vfio-device]: the group's descriptor tells
+        return None  # socket:[1], pipe:[2]
     plain = target.removesuffix(" (deleted)")
     device: tuple[bool, int] | None = None
     try:
@@ -210,6 +216,17 @@ def _opener(
     if device in devices or (suffixes and plain.endswith(suffixes)):
         return pid, command(host, pid), target, device
     return None
+
+
+def _vfio_device(told: str) -> str:
+    """The function's directory with a name of ours below it, as Linux 6.18 and later tell it in
+    fdinfo (Documentation/filesystems/proc.rst, "VFIO Device files"); empty from older ones, where
+    the group's descriptor tells, or that of ``/dev/vfio/devices``."""
+    for line in told.splitlines():
+        name, _, directory = line.partition(": ")
+        if name == "vfio-device-syspath":
+            return f"{directory.strip()}/{_DEVICE}"
+    return ""
 
 
 def vfio_handles(
@@ -223,6 +240,7 @@ def vfio_handles(
     if (group := function.iommu_group) is not None:
         names |= {f"/vfio/{group}", f"/vfio/noiommu-{group}"}
         places += [f"/sys/class/vfio/{group}", f"/sys/class/vfio/noiommu-{group}"]
+    names.add(f"/{function.address}/{_DEVICE}")
     for entry in host.children(f"{function.directory}/vfio-dev"):
         names.add(f"/vfio/devices/{entry}")
         places.append(f"{function.directory}/vfio-dev/{entry}")

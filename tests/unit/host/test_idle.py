@@ -88,6 +88,16 @@ def vfio_cdev(fake: FakeHost) -> None:
     fake.process(50, "qemu", mountinfo=ROOT, fds=("/dev/vfio/devices/vfio3",))
 
 
+def vfio_descriptor(fake: FakeHost) -> None:
+    """The device's own descriptor, handed over without the group's; as Linux 6.18 tells of it."""
+    fake.process(50, "spdk", mountinfo=ROOT, fds=("pipe:[4]", "anon_inode:[vfio-device]"))
+    fake.put(
+        "/proc/50/fdinfo/1",
+        "pos:\t0\nflags:\t02000002\nmnt_id:\t17\nino:\t1113\n"
+        f"vfio-device-syspath: /sys/devices/pci0000:00/0000:00:02.0/{ADDRESS}\n",
+    )
+
+
 def system_on_drive(fake: FakeHost) -> None:
     fake.path("/proc/1/mountinfo").write_text(f"{ROOT}\n23 22 259:1 / /boot/efi rw - vfat x rw\n")
 
@@ -237,6 +247,7 @@ REASONS: dict[str, tuple[Change, tuple[str, ...]]] = {
     "vfio group": (holds("/dev/vfio/vfio", "/dev/vfio/9"), ("vfio user", "50 (holder)")),
     "vfio group elsewhere": (vfio_device, ("vfio user", "/dev/full")),
     "vfio device": (vfio_cdev, ("vfio user", "vfio3")),
+    "vfio device's own descriptor": (vfio_descriptor, ("vfio user", "50 (spdk)", "vfio-device")),
     "deleted node": (holds("/dev/vfio/9 (deleted)"), ("vfio user",)),
     "pci resource": (holds(f"/sys/devices/x/{ADDRESS}/resource0"), ("vfio user", "resource0")),
     "strange driver": (lambda fake: fake.driver("uio_pci_generic"), ("driver", "uio_pci_generic")),
@@ -335,6 +346,20 @@ def test_a_libvirt_that_ends_while_its_domains_are_read_proves_nothing(
     monkeypatch.setattr(domains, "_listed", listed)
     with pytest.raises(InUseError, match="it ended meanwhile"):
         domains.listed(fake.host)
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["pos:\t0\nino:\t1113\n", "vfio-device-syspath: /sys/devices/pci0000:00/0000:02:00.0\n", None],
+    ids=["older kernel", "another drive", "ended"],
+)
+def test_a_vfio_descriptor_that_is_not_the_drives_counts_for_nothing(
+    fake: FakeHost, told: str | None
+) -> None:
+    fake.process(50, "qemu", mountinfo=ROOT, fds=("anon_inode:[vfio-device]",))
+    if told is not None:
+        fake.put("/proc/50/fdinfo/0", told)
+    assert prove(fake).processes == 3
 
 
 def test_vfio_without_an_iommu_group_cannot_be_proved(fake: FakeHost) -> None:

@@ -19,6 +19,11 @@ from quarantine.record.words.reasons import CODE_LENGTH
 from quarantine.record.words.texts import SUBJECT_LENGTH, storable
 
 _COUNTS, _ALARMS = models.alarm_counts, models.alarms
+_OVER: Final = sa.update(_ALARMS).where(
+    _ALARMS.c.subject == sa.bindparam("of"),
+    _ALARMS.c.code.in_(sa.bindparam("called_for", expanding=True)),
+    _ALARMS.c.over_at.is_(None),
+)
 
 MOST: Final = 100_000
 """Rows; of the code that has the most, those that were called longest ago make way: what comes by
@@ -194,9 +199,8 @@ def _behind(
 def end(db: sa.Connection, slot: Slot, codes: Collection[str], now: datetime) -> None:
     """What people were called for at that slot is over; nothing where it was already, or they were
     not called."""
-    wanted = _ALARMS.c.subject == storable(str(slot), SUBJECT_LENGTH), _ALARMS.c.code.in_(codes)
-    open_ = _ALARMS.c.over_at.is_(None)
-    db.execute(sa.update(_ALARMS).where(*wanted, open_).values(over_at=now))
+    which = {"of": storable(str(slot), SUBJECT_LENGTH), "called_for": list(codes)}
+    db.execute(_OVER, {"over_at": now, **which})
 
 
 def _key(call: AlarmCall) -> tuple[str, str]:

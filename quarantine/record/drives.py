@@ -6,7 +6,7 @@ A drive is born dirty. Only a certificate makes it clean, in the transaction tha
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -23,6 +23,11 @@ from quarantine.record.words.states import Event
 from quarantine.record.words.texts import NAME_LENGTH, storable
 
 _DRIVES = models.drives
+
+# Asked in every step of a slot; built once, as those of slots.py.
+_OF_DIGEST: Final = sa.select(_DRIVES).where(_DRIVES.c.digest == sa.bindparam("of"))
+_IS_THERE: Final = sa.select(sa.literal(1)).where(_DRIVES.c.digest == sa.bindparam("of"))
+_CHANGED: Final = sa.update(_DRIVES).where(_DRIVES.c.digest == sa.bindparam("of"))
 
 
 class DriveRepository(Repository):
@@ -65,14 +70,13 @@ class DriveRepository(Repository):
 def find(db: sa.Connection, digest: str) -> DriveRecord | None:
     """Within a transaction: the drive with this digest. Raises :class:`UnreadableError`."""
     with told(f"drive {digest}"):
-        row = db.execute(sa.select(_DRIVES).where(_DRIVES.c.digest == digest)).mappings().first()
+        row = db.execute(_OF_DIGEST, {"of": digest}).mappings().first()
         return None if row is None else _record(row)
 
 
 def _is_known(db: sa.Connection, digest: str) -> bool:
     """There is a row of it, which may be damaged: what is written to it asks for no more."""
-    query = sa.select(sa.literal(1)).where(_DRIVES.c.digest == digest)
-    return db.execute(query).first() is not None
+    return db.execute(_IS_THERE, {"of": digest}).first() is not None
 
 
 def note(
@@ -169,7 +173,7 @@ def require_returnable(db: sa.Connection, record: SlotRecord) -> None:
 
 
 def _update(db: sa.Connection, digest: str, values: dict[str, Any]) -> None:
-    db.execute(sa.update(_DRIVES).where(_DRIVES.c.digest == digest).values(**values))
+    db.execute(_CHANGED, {**values, "of": digest})
 
 
 def _slot(host: str | None, address: str | None) -> Slot | None:

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Final
 
 import sqlalchemy as sa
 
@@ -26,6 +27,14 @@ LOG = logging.getLogger(__name__)
 
 _HOSTS = models.hosts
 _SLOTS = models.slots
+
+# Asked at each hello and each report; built once, as those of slots.py.
+_OF_NAME: Final = sa.select(_HOSTS).where(_HOSTS.c.name == sa.bindparam("of"))
+_HEARD: Final = sa.update(_HOSTS).where(
+    _HOSTS.c.name == sa.bindparam("of"),
+    _HOSTS.c.incarnation == sa.bindparam("life"),
+    _HOSTS.c.sequence < sa.bindparam("behind"),
+)
 
 
 class HostRepository(Repository):
@@ -145,19 +154,9 @@ class HostRepository(Repository):
         """
         with self._writing() as db:
             now = self._clock()
-            done = db.execute(
-                sa.update(_HOSTS)
-                .where(
-                    _HOSTS.c.name == name,
-                    _HOSTS.c.incarnation == hello.incarnation,
-                    _HOSTS.c.sequence < sequence,
-                )
-                .values(
-                    sequence=sequence,
-                    hello=codec.canonical(hello).decode(),
-                    heard_at=now,
-                )
-            )
+            which = {"of": name, "life": hello.incarnation, "behind": sequence}
+            said = {"sequence": sequence, "hello": codec.canonical(hello).decode()}
+            done = db.execute(_HEARD, {**said, "heard_at": now, **which})
             found = _find(db, name)
             if done.rowcount != 1 or found is None:
                 state = (
@@ -205,9 +204,8 @@ class HostRepository(Repository):
 
 
 def _find(db: sa.Connection, name: str) -> HostRecord | None:
-    query = sa.select(_HOSTS).where(_HOSTS.c.name == name)
     try:
-        row = db.execute(query).mappings().first()
+        row = db.execute(_OF_NAME, {"of": name}).mappings().first()
     except UNREADABLE as error:
         if not of_the_row(error):
             raise

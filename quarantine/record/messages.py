@@ -19,6 +19,7 @@ from quarantine.record.words.facts import NonceUse, Refusal
 from quarantine.record.words.texts import storable
 
 _NONCES = models.nonces
+_SPENT: Final = sa.select(_NONCES.c.order_id).where(_NONCES.c.nonce == sa.bindparam("of"))
 _REFUSALS = models.refusals
 _HOSTS = models.hosts
 
@@ -107,15 +108,14 @@ class MessageRepository(Repository):
 
 def spend(db: sa.Connection, use: NonceUse, now: datetime) -> None:
     """Within a transaction: spends a nonce. Raises :class:`ConflictError` when it is spent."""
-    spent = db.execute(sa.select(_NONCES.c.order_id).where(_NONCES.c.nonce == use.nonce)).first()
+    spent = db.execute(_SPENT, {"of": use.nonce}).first()
     if spent is not None:
         raise ConflictError(
             f"order {use.order_id}: expected an unspent nonce, found it spent on order {spent[0]}; "
             "compare the message with the one accepted"
         )
-    db.execute(
-        sa.insert(_NONCES).values(nonce=use.nonce, order_id=use.order_id, digest=use.digest, at=now)
-    )
+    said = {"nonce": use.nonce, "order_id": use.order_id, "digest": use.digest, "at": now}
+    db.execute(sa.insert(_NONCES), said)
 
 
 def _count(db: sa.Connection, said: Mapping[str, str], now: datetime) -> Row | None:

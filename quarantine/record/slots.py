@@ -32,6 +32,21 @@ from quarantine.record.words.texts import storable
 
 _SLOTS = models.slots
 _HISTORY = models.history
+
+# What every look and every step asks is built once: building a statement and finding its text
+# again takes longer than the database does.
+_OF_ID: Final = sa.select(_SLOTS).where(_SLOTS.c.id == sa.bindparam("one"))
+_OF_SLOT: Final = sa.select(_SLOTS).where(
+    _SLOTS.c.host == sa.bindparam("of"), _SLOTS.c.address == sa.bindparam("at")
+)
+_AS_IT_WAS: Final = sa.update(_SLOTS).where(
+    _SLOTS.c.id == sa.bindparam("was_id"),
+    _SLOTS.c.state == sa.bindparam("was_state"),
+    _SLOTS.c.generation == sa.bindparam("was_generation"),
+    _SLOTS.c.revision == sa.bindparam("was_revision"),
+)
+_NEW_LINE: Final = sa.insert(_HISTORY)
+
 CALLED_FOR: Final = {State.HELD: AlarmCode.HELD, State.RETIRED: AlarmCode.RETIRED}
 """States that people are called for: the alarm is over when the slot leaves the state."""
 
@@ -354,19 +369,20 @@ def _append(
     by: Initiator | None,
 ) -> None:
     db.execute(
-        sa.insert(_HISTORY).values(
-            slot_id=after.id,
-            revision=after.revision,
-            at=now,
-            event=None if event is None else event.value,
-            source=None if source is None else source.value,
-            target=after.state.value,
-            generation=after.generation,
-            reason=storable(reason),
-            hold_code=None if code is None else code.value,
-            detail=rows.detail_text(detail),
+        _NEW_LINE,
+        {
+            "slot_id": after.id,
+            "revision": after.revision,
+            "at": now,
+            "event": None if event is None else event.value,
+            "source": None if source is None else source.value,
+            "target": after.state.value,
+            "generation": after.generation,
+            "reason": storable(reason),
+            "hold_code": None if code is None else code.value,
+            "detail": rows.detail_text(detail),
             **rows.initiator_columns(by),
-        )
+        },
     )
 
 
@@ -430,15 +446,14 @@ def _each(db: sa.Connection, query: sa.Select[Any]) -> list[SlotRecord | Unreada
 
 
 def _find(db: sa.Connection, slot: Slot) -> SlotRecord | None:
-    which = sa.select(_SLOTS).where(_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address)
     with told(str(slot)):
-        row = db.execute(which).mappings().first()
+        row = db.execute(_OF_SLOT, {"of": slot.host, "at": slot.address}).mappings().first()
     return None if row is None else rows.slot_record(row)
 
 
 def _read(db: sa.Connection, record_id: int) -> SlotRecord:
     with told(f"slot {record_id}"):
-        row = db.execute(sa.select(_SLOTS).where(_SLOTS.c.id == record_id)).mappings().one()
+        row = db.execute(_OF_ID, {"one": record_id}).mappings().one()
     return rows.slot_record(row)
 
 
@@ -457,16 +472,13 @@ def _end_alarms(db: sa.Connection, before: SlotRecord, after: SlotRecord, now: d
 
 def _swap(db: sa.Connection, record: SlotRecord, values: Mapping[str, Any]) -> SlotRecord:
     """The compare-and-set itself: one UPDATE that fits one row or none."""
-    done = db.execute(
-        sa.update(_SLOTS)
-        .where(
-            _SLOTS.c.id == record.id,
-            _SLOTS.c.state == record.state.value,
-            _SLOTS.c.generation == record.generation,
-            _SLOTS.c.revision == record.revision,
-        )
-        .values(**values, revision=record.revision + 1)
-    )
+    was = {
+        "was_id": record.id,
+        "was_state": record.state.value,
+        "was_generation": record.generation,
+        "was_revision": record.revision,
+    }
+    done = db.execute(_AS_IT_WAS, {**values, "revision": record.revision + 1, **was})
     if done.rowcount != 1:
         raise ConflictError(
             f"{record.slot}: expected it {record.state}, generation {record.generation}, "

@@ -33,7 +33,7 @@ from tests.lab.services.placement_http import PlacementHttp
 from tests.lab.services.process import wait_until
 from tests.lab.site import Site
 
-SIZE = 128 << 20
+SIZE = 64 << 20
 SETTLED = (State.AVAILABLE, State.HELD, State.RETIRED)
 NOISE_SECONDS = 60.0
 """What a busy machine may add to a duration."""

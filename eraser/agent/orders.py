@@ -52,6 +52,8 @@ class CaseLook:
     step: Step
     fraction: float
     detail: str
+    answered: int = 0
+    """Which look of its order the report answers, where there is one."""
 
 
 class Cases(Protocol):
@@ -94,6 +96,17 @@ class _Watch:
     """What was logged last, so that it is not logged ten times a second."""
     starts: int = 0
     started_at: float = 0.0
+
+
+def _wants_another_look(order: EraseOrder, look: CaseLook) -> bool:
+    """ "In use" is an answer for now, until the controller asks anew.
+
+    The same bytes once more are no new question: anybody at the broker can repeat them, also when
+    the controller has long given the case up and the drive is somebody's again.
+    """
+    if look.report is None or look.report.outcome is not Outcome.IN_USE:
+        return False
+    return order.look == 0 or order.look > look.answered
 
 
 @dataclass
@@ -154,8 +167,7 @@ class Pump:
         if watch.sent and not repeated:
             return
         look = self.cases.look(order)
-        if repeated and look.report is not None and look.report.outcome is Outcome.IN_USE:
-            # "In use" is an answer for now: the same order again means, look again.
+        if repeated and _wants_another_look(order, look):
             self.cases.renew(order)
             watch.sent, watch.starts = False, 0
             look = self.cases.look(order)
@@ -175,6 +187,10 @@ class Pump:
             LOG.warning("the runner of %s ended without a report: starting it again", order.slot)
         self.cases.start(order)
 
+    def _silent(self) -> bool:
+        """The broker refused a message a moment ago: nothing is made to be said to it."""
+        return self.clock() < self._quiet_until
+
     def _due(self, watch: _Watch) -> bool:
         if not watch.starts:
             return True
@@ -184,7 +200,7 @@ class Pump:
     def _show(self, order: EraseOrder, watch: _Watch, look: CaseLook) -> None:
         shown = (look.step, round(look.fraction, 3), look.detail)
         moved = watch.shown is None or watch.shown[0] is not look.step
-        if shown == watch.shown:
+        if shown == watch.shown or self._silent():
             return
         if not moved and self.clock() - watch.shown_at < self.progress_interval:
             return
@@ -204,6 +220,8 @@ class Pump:
     def _greet(self, orders: tuple[EraseOrder, ...]) -> None:
         if self._hello_at is not None and self.clock() - self._hello_at < self.hello_interval:
             return
+        if self._silent():
+            return  # whoever asks all drives ten times a second keeps them from their guests
         open_cases = tuple(order for order in orders if not self._watches[order.order_id].sent)
         hello = Hello(
             host=self.state.card.host,
@@ -218,6 +236,7 @@ class Pump:
             ),
             gate=None if self.testify is None else self.testify(),
             reads_stuck=True,
+            counts_looks=True,
         )
         if self._post(MessageKind.HELLO, self._sign(hello, HELLO_TYPE)):
             self._hello_at = self.clock()
@@ -227,7 +246,7 @@ class Pump:
 
     def _post(self, kind: MessageKind, token: str) -> bool:
         """Whether the broker took the message. After a refusal all wait a little."""
-        if self.clock() < self._quiet_until:
+        if self._silent():
             return False
         try:
             self.send(kind, token)

@@ -36,7 +36,15 @@ def request_of(order: EraseOrder) -> CaseRequest:
         incarnation=order.incarnation,
         seconds_allowed=order.seconds_allowed,
         stuck=order.stuck,
+        look=order.look,
     )
+
+
+def _answered(files: CaseFiles) -> int:
+    try:
+        return files.request().look
+    except EraserError:
+        return 0  # nobody knows: the controller asks anew, and is not refused for that
 
 
 class DiskCases:
@@ -56,10 +64,12 @@ class DiskCases:
         """Reads the case's files. Raises :class:`EraserError` where the report is damaged."""
         files = self._files(order)
         report = files.report()
+        if report is not None:
+            return CaseLook(report, Step.REPORT, 1.0, "", _answered(files))
         seen = files.progress()
         if seen is None:
-            return CaseLook(report, Step.PROVE_IDLE, 0.0, "")
-        return CaseLook(report, seen.step, seen.fraction, seen.detail)
+            return CaseLook(None, Step.PROVE_IDLE, 0.0, "")
+        return CaseLook(None, seen.step, seen.fraction, seen.detail)
 
     def running(self, order: EraseOrder) -> bool:
         """A child of ours, or whoever else holds the slot's lock: a runner that an earlier worker

@@ -133,10 +133,18 @@ class Watcher:
         memory = Memory(boot, tuple(after.values()))
         if memory != self._memory:
             # Only now: a ticket that was not voided must be voided by the next look.
-            slotwatch.save(self._state_dir, memory)
-            self._memory = memory
+            self._keep(memory)
         if rung:
             self._ring(self._run_dir, rung)
+
+    def _keep(self, memory: Memory) -> None:
+        try:
+            slotwatch.save(self._state_dir, memory)
+        except OSError as error:
+            # The next look compares with the former one again, and does the same once more.
+            LOG.error("expected to keep the last look, found %s; trying again", error.strerror)
+            return
+        self._memory = memory
 
     def _act(self, address: str, change: SlotAction) -> None:
         if change.void:

@@ -9,7 +9,7 @@ from eraser.controller.passthru import passthru_argv, status_of
 from eraser.drive.inspect import described
 from eraser.erase import format as format_nvm
 from eraser.erase.plan import OPCODE_FORMAT
-from eraser.errors import DriveError
+from eraser.errors import BadInputError, DriveError
 from eraser.protocol.report import CommandRecord, MethodRecord, Verdict
 
 MAX_ATTEMPTS = 2
@@ -46,9 +46,12 @@ class Format:
             if intent is None:
                 self._send()
                 continue
-            result = format_nvm.read_result(
-                self.desk.files.format_result(self.place, intent.attempt)
-            )
+            try:
+                result = format_nvm.read_result(
+                    self.desk.files.format_result(self.place, intent.attempt)
+                )
+            except BadInputError:
+                result = None  # torn: the power went while it was written
             if result is None:
                 # The child would still hold the lock if it lived: the power went, or all died.
                 self.desk.note(AttemptOver(self.place, "interrupted; its end is unknown"))

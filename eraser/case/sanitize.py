@@ -233,8 +233,9 @@ class Sanitize:
             self.desk.note(Intent(self.place, intent.attempt, adopted=True, log_before=_text(raw)))
             return
         reason = "status 0x1d: another's sanitize is running"
-        self.desk.note(AttemptOver(self.place, reason))
+        # In this order: a run that dies between the two must not take its canaries for standing.
         self.desk.note(Uprooted(self.place, reason))
+        self.desk.note(AttemptOver(self.place, reason))
         if intent.attempt > MAX_OCCUPIED:
             raise DriveError(f"{reason}, again and again; who else sanitizes this drive?")
 
@@ -284,8 +285,8 @@ class Sanitize:
     def _end(self, intent: Intent, raw: bytes, found: Assessment) -> None:
         if self._overwritten(raw, found) and intent.attempt <= MAX_OCCUPIED:
             reason = "it was seen running, and another's sanitize has taken its place in log 81h"
-            self.desk.note(AttemptOver(self.place, reason))
             self.desk.note(Uprooted(self.place, reason))
+            self.desk.note(AttemptOver(self.place, reason))
             return
         last = self.place + 1 == len(self.desk.state.steps)
         failed = found.standing is SanitizeStanding.FAILED
@@ -296,8 +297,8 @@ class Sanitize:
         if found.standing is SanitizeStanding.SUCCEEDED and not self._attended and not _sealed(raw):
             # Between that end and this run anybody may have written: on this host, or another.
             reason = "ended unwatched, and the drive does not say that nothing was written since"
-            self.desk.note(AttemptOver(self.place, reason))
             self.desk.note(Uprooted(self.place, reason))
+            self.desk.note(AttemptOver(self.place, reason))
             return
         reason = found.reason
         if intent.adopted and not reason:

@@ -111,9 +111,8 @@ def _drive(function: PciFunction) -> str:
         try:
             if function.host.text(f"{place}/state") != "live":
                 return ""
-            return codec.digest(
-                [function.host.text(f"{place}/{part}") for part in ("serial", "model", "subsysnqn")]
-            )
+            parts = ("serial", "model", "subsysnqn")
+            return codec.digest([function.host.firmware_text(f"{place}/{part}") for part in parts])
         except OSError:
             return ""
     return ""

@@ -113,6 +113,10 @@ class Host:
         """A small file without its line end. Raises ``OSError``."""
         return self.path(absolute).read_bytes().decode("utf-8", "surrogateescape").rstrip("\n")
 
+    def firmware_text(self, absolute: str) -> str:
+        """As :meth:`text`, of what a drive's firmware says: any bytes, as Latin-1 as everywhere."""
+        return self.path(absolute).read_bytes().decode("latin-1").rstrip("\n")
+
     def children(self, absolute: str) -> list[str]:
         """Names in a directory, sorted; none where it does not exist. Raises other ``OSError``."""
         try:

@@ -58,6 +58,6 @@ def _load(path: Path) -> Ticket | None:
         return codec.load(Ticket, path.read_bytes(), str(path))
     except FileNotFoundError:
         return None
-    except BadInputError as error:
+    except (BadInputError, OSError) as error:
         LOG.error("damaged: %s; the ticket comes again", error)
         return None

@@ -12,6 +12,11 @@ class EraserError(Exception):
 
     exit_code = 1
 
+    def __init__(self, message: str = "") -> None:
+        # Names of processes and files are any bytes, a process's also half a letter; a message goes
+        # into reports and journals, which are UTF-8.
+        super().__init__(message.encode("utf-8", "backslashreplace").decode())
+
 
 class BadInputError(EraserError):
     """A file, option or message from outside is malformed. Nothing was touched."""

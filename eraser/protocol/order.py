@@ -22,7 +22,9 @@ class EraseOrder:
     lost its state is another one, and every older order is void there.
     ``seconds_allowed`` is counted on the host's own clock from acceptance. ``stuck`` is how many
     seconds a sanitize of this model may stand still, by what its certificates say; 0 where the
-    policy's own limit is as good.
+    policy's own limit is as good. ``look`` grows with each time that the controller wants the same
+    case begun once more, after "in use"; what a host hears again with the same one is a repetition.
+    0 from a controller that does not count, whose repetition means "look again".
     """
 
     order_id: str
@@ -35,6 +37,7 @@ class EraseOrder:
     incarnation: str
     seconds_allowed: int
     stuck: float = field(default=0.0, metadata=LATE)
+    look: int = field(default=0, metadata=LATE)
 
     def __post_init__(self) -> None:
         if self.generation < 1:
@@ -43,6 +46,8 @@ class EraseOrder:
             raise ValueError(f"expected at least one second, found {self.seconds_allowed}")
         if not 0 <= self.stuck <= MAX_LIMIT:
             raise ValueError(f"expected 0 <= stuck <= {MAX_LIMIT:g} s, found {self.stuck}")
+        if self.look < 0:
+            raise ValueError(f"expected a look of at least 0, found {self.look}")
         for name in ("order_id", "nonce", "incarnation"):
             value = getattr(self, name)
             if not 16 <= len(value) <= 64 or not value.replace("-", "").isalnum():

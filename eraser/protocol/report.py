@@ -415,6 +415,8 @@ class Hello:
     """None from a host whose eraser is older than the gate."""
     reads_stuck: bool = field(default=False, metadata=LATE)
     """An order may have its member ``stuck``."""
+    counts_looks: bool = field(default=False, metadata=LATE)
+    """An order may have its member ``look``: the same one again is a repetition."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.sequence <= MAX_SEQUENCE:

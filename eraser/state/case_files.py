@@ -26,7 +26,8 @@ class CaseRequest:
 
     Stand-alone ``identity`` may be None: it is learned, and written to the journal first. The ids
     are the order's, empty or 0 stand-alone; ``seconds_allowed`` 0 means no limit of the whole.
-    ``serial`` is what a person said instead of an identity, empty where nobody did.
+    ``serial`` is what a person said instead of an identity, empty where nobody did. ``look`` is
+    the order's of that name.
     """
 
     slot: Slot
@@ -40,6 +41,7 @@ class CaseRequest:
     seconds_allowed: int = 0
     stuck: float = field(default=0.0, metadata=codec.LATE)
     serial: str = field(default="", metadata=codec.LATE)
+    look: int = field(default=0, metadata=codec.LATE)
 
     @property
     def same_work(self) -> str:

@@ -79,7 +79,10 @@ class Dispatcher:
         order = self._prepare(record, host)
         if isinstance(order, _Wait):
             return self._note_wait(record, order.reason)
-        if record.order_id != order.order_id or record.order_token is None:
+        fresh = record.order_id != order.order_id or record.order_token is None
+        look = _look(record, order, host, fresh=fresh)
+        if fresh or look != order.look:
+            order = replace(order, look=look)
             token = self.key.sign(codec.canonical(order), ORDER_TYPE)
             record = self.store.amend(
                 record,
@@ -173,6 +176,7 @@ class Dispatcher:
             and order.identity == record.identity
             and order.incarnation == host.incarnation
             and (not order.stuck or _reads_stuck(host) or _accepted(order, host))
+            and (not order.look or _counts_looks(host) or _accepted(order, host))
         )
         return order if same else None
 
@@ -209,6 +213,20 @@ class Dispatcher:
             return self.store.slot(record.slot) or record
         LOG.info("%s: order %s sent", record.slot, record.order_id)
         return record
+
+
+def _look(record: SlotRecord, order: EraseOrder, host: HostRecord | None, *, fresh: bool) -> int:
+    """The number of the look that is asked for now: a host begins an order that came back "in use"
+    anew for a greater one alone, so nobody can have it begun by repeating what we sent once."""
+    if host is None or not _counts_looks(host):
+        return order.look
+    came_back = record.state is State.QUARANTINED and not fresh
+    return max(order.look, record.attempts + 1) if fresh or came_back else order.look
+
+
+def _counts_looks(host: HostRecord) -> bool:
+    """Whether the host's release knows an order's member ``look``."""
+    return host.hello is not None and host.hello.counts_looks
 
 
 def _reads_stuck(host: HostRecord) -> bool:

@@ -49,6 +49,13 @@ def test_the_same_order_twice_is_one(state: HostState) -> None:
     assert state.accept(token(given)) == given
 
 
+def test_of_one_case_the_newest_look_counts(state: HostState) -> None:
+    first, second = order(state, look=1), order(state, look=2)
+    for given, kept in ((first, first), (second, second), (first, second), (second, second)):
+        assert state.accept(token(given)) == kept
+        assert HostState(state.directory).orders() == (kept,)
+
+
 def test_a_newer_generation_replaces_the_older(state: HostState) -> None:
     state.accept(token(order(state)))
     newer = order(state, generation=2, order_id="3" * 32)

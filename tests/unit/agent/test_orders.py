@@ -10,7 +10,7 @@ import pytest
 
 from eraser.agent.admission import StartQueue
 from eraser.agent.hoststate import CONTROLLER_FILE, HostState, keygen
-from eraser.agent.orders import CaseLook, Pump
+from eraser.agent.orders import SEND_RETRY_SECONDS, CaseLook, Pump
 from eraser.agent.runners import DiskCases
 from eraser.errors import DriveError
 from eraser.host.sysfs import Host
@@ -252,6 +252,50 @@ def test_an_order_repeated_after_in_use_is_a_new_look_at_the_drive(world: World)
     world.finish(order)
     world.turn()
     assert [report.outcome for report in world.reports()] == [Outcome.IN_USE, Outcome.COMPLETED]
+
+
+def test_what_is_repeated_on_the_broker_begins_nothing_that_the_controller_did_not_ask_for(
+    world: World,
+) -> None:
+    """It gave the case up long ago; the drive is somebody's again, and its guest shut off."""
+    first = dataclasses.replace(world.accept(), look=1)
+    token = CONTROLLER.sign(codec.canonical(first), ORDER_TYPE)
+    in_use = dataclasses.replace(report_for(first), outcome=Outcome.IN_USE, fit=False)
+    world.state.accept(token)
+    world.cases.looks[first.order_id] = CaseLook(in_use, Step.REPORT, 1, "", answered=1)
+    world.turn()
+    for restarted in (False, True):
+        if restarted:
+            world.restart()
+        world.turn(30 * 86400)
+        world.pump.again(world.state.accept(token))
+        world.turn()
+        assert world.cases.starts == []
+    assert {report.outcome for report in world.reports()} == {Outcome.IN_USE}
+    second = dataclasses.replace(first, look=2)
+    world.pump.again(world.state.accept(CONTROLLER.sign(codec.canonical(second), ORDER_TYPE)))
+    world.turn()
+    assert world.cases.starts == [first.order_id]
+
+
+@pytest.mark.parametrize("open_case", [False, True])
+def test_while_the_broker_is_away_nothing_is_made_to_be_said_to_it(
+    world: World, open_case: bool
+) -> None:
+    """A hello asks every drive of the host who it is."""
+    if open_case:
+        world.cases.alive.add(world.accept().order_id)
+    asked: list[float] = []
+    drives = world.cases.drives
+    world.cases.drives = lambda orders: asked.append(world.now) or drives(orders)  # type: ignore[method-assign,func-returns-value,assignment]
+    world.broker_up = False
+    for _ in range(600):
+        world.turn(0.1)
+    tried = 60 / SEND_RETRY_SECONDS + 1
+    assert len(asked) <= tried
+    for name in ("hello", "progress"):
+        path = world.state.directory / f"{name}.sequence"
+        assert int(path.read_text() if path.exists() else "0") <= tried
 
 
 def test_no_more_drives_than_allowed_are_erased_at_once(world: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -244,12 +244,22 @@ def test_an_older_one_does_not_replace_a_newer(desk: Desk) -> None:
     assert kept.generation == 8
 
 
-def test_a_damaged_file_hinders_no_other_slot(desk: Desk) -> None:
+def _torn(path: Path) -> None:
+    path.write_bytes(b"{")
+
+
+def _unreadable(path: Path) -> None:
+    path.unlink()
+    path.mkdir()  # reading it is an OSError, as of a bad sector
+
+
+@pytest.mark.parametrize("damage", [_torn, _unreadable])
+def test_a_damaged_file_hinders_no_other_slot(desk: Desk, damage: Callable[[Path], None]) -> None:
     slot = dataclasses.replace(TICKET.slot, address=OTHER_ADDRESS)
     desk.come(desk.ticket())
     desk.come(desk.ticket(slot=slot, order_id="order-0000-0000-0002"))
     (path, _other) = sorted((desk.state.directory / "gate" / "tickets").iterdir())
-    path.write_bytes(b"{")
+    damage(path)
     assert len(pending.everything(desk.state.directory)) == 1
     desk.restart()
     desk.pump.turn()

@@ -180,6 +180,43 @@ def test_a_pulled_drive_voids_its_ticket_once(rig: Rig) -> None:
     assert rig.rung == [A, A]
 
 
+def test_a_serial_of_any_bytes_keeps_nobody_from_being_watched(rig: Rig) -> None:
+    """A tenant chooses it, by the drive's firmware, and so does whoever sells the drive."""
+    watching = rig.watcher()
+    watching.look()
+    for serial in (b"S1\xff\xfe\n", b"S1\xfe\xff\n"):
+        (rig.place(A) / "nvme/nvme0/serial").write_bytes(serial)
+        watching.look()
+    rig.pull(B)
+    watching.look()
+    assert rig.voided == [
+        (A, "another drive appeared in the slot"),
+        (A, "another drive appeared in the slot"),
+        (B, "the drive vanished from its slot"),
+    ]
+    rig.watcher().look()
+
+
+def test_a_full_disk_ends_no_watcher_and_keeps_no_bell(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watching = rig.watcher()
+    watching.look()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(slotwatch, "save", full)
+        rig.bind(A, "vfio-pci")
+        watching.look()
+    assert rig.rung == [A]
+    watching.look()
+    assert rig.rung == [A, A], "compared with what was kept"
+    watching.look()
+    assert rig.rung == [A, A]
+
+
 def test_a_guest_that_starts_and_ends_voids_nothing(rig: Rig) -> None:
     watching = rig.watcher()
     watching.look()

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from unittest.mock import Mock
 
 import pytest
 
+from eraser.case.entries import AttemptOver, CommandEntry, Intent
+from eraser.case.format import Format
+from eraser.case.state import CaseState
 from eraser.controller.lock import SlotLock
+from eraser.erase.plan import OPCODE_FORMAT
 from eraser.errors import BusyError
 from eraser.protocol.policy import Limits, Method
 from eraser.protocol.report import Outcome, Verdict
 from eraser.state.case_files import CaseFiles
+from eraser.state.journal import read
 from tests.unit.case.fakes import (
     FAILED,
     IDENTITY,
@@ -149,6 +155,59 @@ def test_somebody_faster_with_another_command_is_waited_for(
     assert bed.drive.started == [FOREIGN, CRYPTO, BLOCK]
     assert report.methods[0].attempts == 2
     assert report.verdict is Verdict.ERASED
+
+
+def test_canaries_that_anothers_sanitize_took_never_count_wherever_the_run_dies(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, others = FakeDrive.sanitize, [FOREIGN]
+
+    def raced(drive: FakeDrive, cdw10: int) -> int:
+        if others and drive.status != RUNNING:
+            real(drive, others.pop())
+        return real(drive, cdw10)
+
+    monkeypatch.setattr(FakeDrive, "sanitize", raced)
+
+    def plantings() -> list[str]:
+        lines = [(line.kind, line.payload.get("place")) for line in read(bed.files.journal)]
+        return [kind for kind, place in lines if kind in ("Planted", "Uprooted") and place == 0]
+
+    for at in range(200):
+        bed.files.clear()
+        bed.drive, others[:] = FakeDrive(written=True), [FOREIGN]
+        try:
+            bed.run(Plug(at, after=True))
+        except Crash:
+            taken, standing = not others, plantings()
+            bed.run()
+            if taken and "Planted" in standing:
+                assert plantings()[-2:] == ["Uprooted", "Planted"], (at, standing)
+            continue
+        break
+    else:
+        raise AssertionError("expected the case to end within 200 acts")
+
+
+@pytest.mark.parametrize("left", [b"", b"\0" * 100, b'{"status"'])
+def test_a_torn_result_of_a_format_is_an_end_that_nobody_knows(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, left: bytes
+) -> None:
+    """The power went while its child wrote it; the run after it must have an end."""
+    command = CommandEntry(Method.FORMAT_CRYPTO, OPCODE_FORMAT, 1, 0)
+    desk = Mock(state=CaseState())
+    desk.state.apply(Intent(0, 1, adopted=False, log_before=""))
+    desk.files.format_result.return_value = bed.files.directory / "format-0-1.json"
+    bed.files.make()
+    desk.files.format_result.return_value.write_bytes(left)
+
+    def noted(entry: AttemptOver) -> None:
+        assert (entry.place, entry.reason) == (0, "interrupted; its end is unknown")
+        desk.state.done[0] = None
+
+    desk.note = noted
+    Format(desk, 0, command).run()
+    assert 0 in desk.state.done
 
 
 def test_a_stale_success_is_unknown_whatever_is_read(bed: Bed) -> None:

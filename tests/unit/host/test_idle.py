@@ -15,6 +15,7 @@ from eraser.errors import InUseError
 from eraser.host import domains, idle, sysfs, usage
 from eraser.host.idle import prove_idle
 from eraser.host.sysfs import AbsentError, Devices, Host, Node
+from eraser.protocol import codec
 from tests.unit.host.fakehost import ADDRESS, DISK, FUNCTION, FakeHost
 
 ROOT = "22 1 8:1 / / rw - ext4 /dev/sda1 rw"
@@ -346,6 +347,15 @@ def test_a_libvirt_that_ends_while_its_domains_are_read_proves_nothing(
     monkeypatch.setattr(domains, "_listed", listed)
     with pytest.raises(InUseError, match="it ended meanwhile"):
         domains.listed(fake.host)
+
+
+def test_a_name_that_is_cut_in_the_midst_of_a_letter_can_be_told_of(fake: FakeHost) -> None:
+    """The kernel keeps 15 bytes of it; what is said of it goes into reports, which are UTF-8."""
+    holds("/dev/null")(fake)
+    fake.path("/proc/50/comm").write_bytes("überwachung-für".encode()[:15] + b"\xc3\n")
+    with pytest.raises(InUseError, match="berwachung") as caught:
+        prove(fake)
+    assert b"berwachung" in codec.canonical([str(caught.value)])
 
 
 @pytest.mark.parametrize(

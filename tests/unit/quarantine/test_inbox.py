@@ -690,6 +690,32 @@ def test_an_order_says_of_a_slow_model_what_its_certificates_say(
     assert plane.order() == order, "an order that is out stays as it is"
 
 
+@pytest.mark.parametrize("counts", [False, True], ids=["former release", "counts looks"])
+def test_a_case_that_came_back_in_use_is_asked_for_by_another_look(
+    plane: Plane, counts: bool
+) -> None:
+    """Or whoever repeats on the broker what we sent once would have the drive erased."""
+    message = Hello("cmp1", INCARNATION, 1, "0.2.0", (), (), counts_looks=counts)
+    plane.inbox.hello(plane.signed(message, HELLO_TYPE))
+    first = plane.ordered()
+    plane.dispatcher.order(plane.record())  # not heard of: the same bytes once more
+    assert len(set(plane.posted.tokens)) == 1
+    for came_back in (1, 2):
+        in_use = plane.report(
+            outcome=Outcome.IN_USE,
+            verdict=Verdict.UNKNOWN,
+            fit=False,
+            methods=(),
+            reasons=(f"in use, try {came_back}",),
+        )
+        assert plane.inbox.report(in_use).ruling is Ruling.POSTPONE
+        plane.dispatcher.order(plane.record())
+        assert plane.order() == replace(first, look=came_back + 1 if counts else 0)
+    assert len(set(plane.posted.tokens)) == (3 if counts else 1)
+    assert first.look == counts
+    assert plane.inbox.report(plane.report()).ruling is Ruling.CERTIFY
+
+
 @pytest.mark.parametrize("taken", [False, True], ids=["never taken", "taken"])
 def test_a_host_set_back_to_a_former_release_gets_an_order_that_it_can_read(
     plane: Plane, monkeypatch: pytest.MonkeyPatch, taken: bool

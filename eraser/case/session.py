@@ -196,6 +196,7 @@ class CaseSession:
             command_timeout=self.limits.command,
             by_ioctl=True,
         )
+        self._controller.keeps = (self.lock.fd, self._controller.descriptor)
         self._know()
         self._learn_quirks()
         self._await_disks()

@@ -41,6 +41,9 @@ class AdminQueue:
         outcome (polls) are not listed again."""
         self.asker: Asker | None = None
         """By whom reading commands go; None where all go by nvme-cli."""
+        self.keeps: tuple[int, ...] = ()
+        """Descriptors that each nvme-cli inherits. It outlives a killed caller, and opens the drive
+        by name: what keeps the slot and the name this drive's must live as long."""
 
     def check_open(self) -> None:
         """Raises ``DriveError`` where nothing may be sent any more."""
@@ -107,7 +110,7 @@ class AdminQueue:
         deadline = clock.monotonic() + timeout
         while True:
             done = self._machine.processes.run(
-                argv, timeout=timeout + EXIT_GRACE, stdin=send or None
+                argv, timeout=timeout + EXIT_GRACE, stdin=send or None, pass_fds=self.keeps
             )
             if not said_later(done.stderr) or clock.monotonic() >= deadline:
                 return done

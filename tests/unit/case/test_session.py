@@ -29,6 +29,8 @@ class LateController:
     """Live at once; its disk comes when it is waited for, when the kernel looks again, or never."""
 
     pids = frozenset({os.getpid(), 77})
+    descriptor = 9
+    keeps: tuple[int, ...] = ()
 
     def __init__(self, when: str = "late") -> None:
         self.disks: set[str] = set()
@@ -85,11 +87,14 @@ def test_disks_that_come_late_are_claimed_and_those_that_never_come_stop_no_eras
     files.make()
     book = CaseJournal(files)
     told: list[str] = []
+    lock = SlotLock(SLOT.address, tmp_path)
+    lock.acquire()
     desk = CaseSession(
-        REQUEST, files, Host(), SlotLock(SLOT.address, tmp_path), book,
+        REQUEST, files, Host(), lock, book,
         lambda _step, _fraction, detail: told.append(detail), BlockDevice,
     )  # fmt: skip
     desk.open()
+    assert desk.controller.keeps == (lock.fd, 9), "an nvme-cli that is left behind has the slot"
     assert proofs == [frozenset(), frozenset() if never else frozenset({"nvme0n1"})]
     assert ours == [{os.getpid()}, {os.getpid(), 77}], "the child that asks is no stranger"
     assert sum("block devices" in text for text in told) == {"late": 0, "looked for": 1}.get(

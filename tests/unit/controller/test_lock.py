@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -15,8 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from eraser.controller.adminqueue import AdminQueue
 from eraser.controller.lock import NamespaceHold, SlotLock, exclusive
 from eraser.controller.nvme import Controller
+from eraser.controller.passthru import SANITIZE
 from eraser.errors import BusyError, DriveError, InUseError
 from eraser.host import sysfs
 from eraser.host.sysfs import Host, Node
@@ -67,6 +70,40 @@ def test_a_child_holds_the_slot_after_its_parent_let_go(tmp_path: Path) -> None:
     finally:
         child.communicate(b"\n")
     SlotLock(ADDRESS, tmp_path).acquire()
+
+
+def test_a_caller_that_is_killed_leaves_no_command_behind_while_the_slot_is_free(
+    tmp_path: Path,
+) -> None:
+    """nvme-cli that is slow to start opens the drive by a name, which may be another's by then."""
+    nvme, ready, go = tmp_path / "nvme", tmp_path / "ready", tmp_path / "go"
+    nvme.write_text(f"#!/bin/sh\n: > {ready}\nuntil [ -e {go} ]; do sleep 0.05; done\n")
+    nvme.chmod(0o755)
+    node = tmp_path / "nvme5"
+    node.write_text("")
+    caller = os.fork()
+    if not caller:
+        with contextlib.suppress(BaseException):
+            lock = SlotLock(ADDRESS, tmp_path / "run")
+            lock.acquire()
+            queue = AdminQueue(Host(nvme=str(nvme)), ADDRESS, str(node), timeout=30)
+            queue.keeps = (lock.fd, os.open(node, os.O_RDONLY))
+            queue.admin(SANITIZE, cdw10=2, timeout=30)
+        os._exit(0)
+    deadline = time.monotonic() + 60
+    while not ready.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(caller, signal.SIGKILL)
+    os.waitpid(caller, 0)
+    with pytest.raises(BusyError):
+        SlotLock(ADDRESS, tmp_path / "run").acquire()
+    go.touch()
+    while time.monotonic() < deadline:
+        with contextlib.suppress(BusyError), SlotLock(ADDRESS, tmp_path / "run"):
+            break
+        time.sleep(0.05)
+    else:
+        raise AssertionError("expected the slot to be free once nvme-cli has ended")
 
 
 def test_a_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 
 from eraser.protocol.codec import LATE
 from eraser.protocol.identity import ControllerIdentity, pci_address
-from eraser.protocol.ticket import AllowanceUsed, Counters, LastOwner, Ticket, TicketState
+from eraser.protocol.ticket import (
+    MAX_ALLOWANCES,
+    AllowanceUsed,
+    Counters,
+    LastOwner,
+    Ticket,
+    TicketState,
+)
 
 if TYPE_CHECKING:
     from eraser.host.sysfs import Host
-
-MAX_USED_ALLOWANCES = 32
-"""Kept for the hellos; the audit file keeps all."""
 
 
 @dataclass(frozen=True)
@@ -172,5 +176,6 @@ class Book:
 
     def with_used(self, used: AllowanceUsed) -> Book:
         """The book with one more allowance that was used."""
-        kept = (*self.used_allowances, used)[-MAX_USED_ALLOWANCES:]
+        # For the hellos; the audit file keeps all.
+        kept = (*self.used_allowances, used)[-MAX_ALLOWANCES:]
         return dataclasses.replace(self, used_allowances=kept)

@@ -24,6 +24,9 @@ _SECTORS_PER_UNIT = 1000
 MAX_DOMAINS = 4096
 """Libvirt domains of one host, defined and running. A host that names more makes them up."""
 
+MAX_ALLOWANCES = 32
+"""Used ones that a host tells of: it remembers no more (:mod:`eraser.ownership.model`)."""
+
 MAX_EXEMPTIONS = 256
 """Functions that one host's gate leaves to any guest. No host has so many."""
 
@@ -218,6 +221,10 @@ class GateTestimony:
     """All of them by address, whether there is a function now or not."""
 
     def __post_init__(self) -> None:
+        if len(self.allowances) > MAX_ALLOWANCES:
+            raise ValueError(
+                f"expected at most {MAX_ALLOWANCES} allowances, found {len(self.allowances)}"
+            )
         if len(self.exemptions) > MAX_EXEMPTIONS:
             raise ValueError(
                 f"expected at most {MAX_EXEMPTIONS} exemptions, found {len(self.exemptions)}"

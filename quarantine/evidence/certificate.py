@@ -99,6 +99,7 @@ class Link:
 
     digest: str = ""
     position: int = 0
+    issued_at: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class SignedCertificate:
     @property
     def link(self) -> Link:
         """What the next certificate hangs on."""
-        return Link(self.digest, self.certificate.position)
+        return Link(self.digest, self.certificate.position, self.certificate.issued_at)
 
 
 def build(
@@ -145,6 +146,8 @@ def build(
     sanitization = _sanitization(testimony, report.achieved, issuer)
     verification = _verification(report, report.verification)
     doubts = [clocks.SET_BACK] if clocks.was_set_back(source, sanitization, verification) else []
+    if clocks.ours_was_set_back(testimony.history, issued_at, previous.issued_at):
+        doubts.append(clocks.OURS_SET_BACK)
     doubts += [clocks.READ_FIRST] if clocks.was_read_first(sanitization, verification) else []
     return Certificate(
         format=FORMAT,
@@ -232,8 +235,8 @@ def said_digest(token: str) -> str:
 def checked_link(number: int, digest: str, token: str) -> Link:
     """The chain's end, as what is signed may name it: its number and digest are the record's, and
     its token says the same. Raises :class:`UnreadableError`: signed, a wrong one would stay."""
-    link = Link(digest, number)
-    if _said_link(token) != link:
+    link = _said_link(token)
+    if link is None or (link.digest, link.position) != (digest, number):
         raise UnreadableError(
             f"the newest certificate: expected what its token says, found number {number} and "
             f"digest {digest}; restore the record from a backup"
@@ -244,7 +247,7 @@ def checked_link(number: int, digest: str, token: str) -> Link:
 def _said_link(token: str) -> Link | None:
     try:
         said = _said(token)
-        return Link(said_digest(token), said["position"])
+        return Link(said_digest(token), said["position"], str(said["issued_at"]))
     except (BadInputError, BadWireError, ValueError, LookupError, TypeError):
         return None
 

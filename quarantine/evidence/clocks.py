@@ -1,22 +1,32 @@
 """What times on a certificate can be held against each other. Pure.
 
-Nothing is decided on any host's clock: one that was set back in the middle of a case is said to
-have been, and holds no drive.
+Nothing is decided on any clock: one that was set back in the middle of a case, a host's or the
+control plane's own, is said to have been, and holds no drive.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from quarantine.evidence.sections import MediumSource, Sanitization, VerificationStatement
+from quarantine.evidence.sections import (
+    HistoryLine,
+    MediumSource,
+    Sanitization,
+    VerificationStatement,
+)
 
 SLACK = timedelta(seconds=60)
 """A clock that is set right steps back by so much at most. More is no order of times."""
 
 SET_BACK = "The host's clock was set back: its times are in no order."
 """Among a certificate's exceptions."""
+OURS_SET_BACK = (
+    "The control plane's clock was set back in this case, or since the certificate before it: its "
+    "times are in no order."
+)
+"""Among them too. Positions and digests, and no times, say what followed what."""
 READ_FIRST = (
     "By these times the verification ended before the last technique began: unless the clock was "
     "set back in between, what was read is not what that technique left."
@@ -65,6 +75,21 @@ def of_host(
     for before, after in itertools.pairwise(ends):
         yield "a technique ended", after, "the one before it", before
     yield "the verification finished", verified.finished_at, "the sanitization", done.finished_at
+
+
+def of_controller(history: Sequence[HistoryLine], issued_at: str) -> Iterator[Pair]:
+    """Times of the control plane's, as a case goes."""
+    told = [line.at for line in history]
+    for before, after in itertools.pairwise(told):
+        yield "the history goes on", after, "its line before", before
+    if told:
+        yield "it was issued", issued_at, "its history's end", told[-1]
+
+
+def ours_was_set_back(history: Sequence[HistoryLine], issued_at: str, previous: str) -> bool:
+    """Whether the control plane's own times contradict each other; ``previous`` is when the
+    certificate before this one was issued, empty where there is none."""
+    return earlier(issued_at, previous) or any(reversed_pairs(of_controller(history, issued_at)))
 
 
 def was_set_back(source: MediumSource, done: Sanitization, verified: VerificationStatement) -> bool:

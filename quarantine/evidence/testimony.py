@@ -17,7 +17,7 @@ from eraser.protocol.report import REPORT_TYPE, EraseReport, Verdict
 from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate, images, methods, reading
+from quarantine.evidence import certificate, clocks, images, methods, reading
 from quarantine.evidence.certificate import CertificateEvidence, Link, token_digest
 from quarantine.evidence.sections import FORMAT, Certificate
 from quarantine.record.words.facts import SignedTestimony
@@ -305,7 +305,8 @@ def _texts(body: Certificate) -> dict[str, object]:
         "verification.acts": read.acts,
         "condition.link": body.condition.link,
         "condition.remarks": body.condition.remarks,
-        "exceptions": body.exceptions,
+        # Of the control plane's own clock no testimony tells.
+        "exceptions": tuple(e for e in body.exceptions if e != clocks.OURS_SET_BACK),
         "not_done": body.not_done,
     }
 

@@ -7,6 +7,7 @@ refused is recorded and logged as an alarm, and changes nothing either.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import logging
 import time
 from collections.abc import Sequence
@@ -60,6 +61,10 @@ LOG = logging.getLogger(__name__)
 
 _TOLD = 3
 """News of one hello that an alarm has in full."""
+
+NOTES = 32
+"""Lines of its host's gate that a slot's history gets in one state: a host that says another one
+with each hello must not fill it, nor keep the hellos of all others waiting."""
 
 TRIES = 8
 """Rounds of read, decide, compare-and-set; each lost one means that somebody else got on."""
@@ -304,13 +309,24 @@ class Inbox:
         if len(news) > _TOLD:
             said.append(f"and {len(news) - _TOLD} more, in the histories of their slots")
         alarm(f"host {host.name}", AlarmCode.GATE_NEWS, "; ".join(said))
+        of_slots: dict[str, list[str]] = {}
         for address, text in news:
-            record = self._named(host.name, address) if address else None
-            if record is not None:
+            if address:
+                of_slots.setdefault(address, []).append(text)
+        for address, texts in of_slots.items():
+            record = self._named(host.name, address)
+            for text in texts[: 0 if record is None else self._room(record)]:
                 try:
-                    self.store.amend(record, SlotChanges(), note=text)
+                    record = self.store.amend(record, SlotChanges(), note=text) if record else None
                 except ConflictError as error:
                     LOG.warning("not in the slot's history: %s", error)
+                    record = self._named(host.name, address)
+
+    def _room(self, record: SlotRecord) -> int:
+        """How many more lines its host may have written there while the slot is in this state."""
+        lines = reversed(self.store.newest_history(record.slot, 2 * NOTES))
+        since = itertools.takewhile(lambda line: line.became is None, lines)
+        return NOTES - sum(line.by is None and line.hold_code is None for line in since)
 
     def _named(self, host: str, address: str) -> SlotRecord | None:
         """The slot that a host calls so, where it is one that we have."""

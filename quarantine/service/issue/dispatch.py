@@ -31,6 +31,11 @@ from quarantine.service.issue.post import Post
 LOG = logging.getLogger(__name__)
 
 
+LEAD = 65_536
+"""Cases that a record may be behind its host: a restored backup is behind by a few. A slot's
+generation never gets smaller again, so nobody may use up all that there are."""
+
+
 @dataclass(frozen=True)
 class _Wait:
     """Why no order can be given yet; nothing is wrong."""
@@ -75,7 +80,10 @@ class Dispatcher:
             record = drive_inventory.learn(self.store, record, host.hello)
             if record.state is not State.QUARANTINED:
                 return record
-        record = self._above(record, host)
+        above = self._above(record, host)
+        if isinstance(above, _Wait):
+            return self._note_wait(record, above.reason)
+        record = above
         order = self._prepare(record, host)
         if isinstance(order, _Wait):
             return self._note_wait(record, order.reason)
@@ -92,7 +100,7 @@ class Dispatcher:
         self.post(record.slot.host, record.order_token)
         return self._sent(record)
 
-    def _above(self, record: SlotRecord, host: HostRecord | None) -> SlotRecord:
+    def _above(self, record: SlotRecord, host: HostRecord | None) -> SlotRecord | _Wait:
         """The case with a generation that its host still takes.
 
         A host that accepted an order which this record does not know, of the same generation or a
@@ -109,6 +117,12 @@ class Dispatcher:
         )
         if accepted is None or accepted.generation < record.generation:
             return record
+        if accepted.generation - record.generation > LEAD:
+            return _Wait(
+                f"waiting for a host that can be believed: it says that it accepted generation "
+                f"{accepted.generation} of this slot, where {record.generation} is on record; "
+                "install it anew and register it with --replace"
+            )
         reason = (
             f"the host accepted order {accepted.order_id}, generation {accepted.generation}, which "
             f"is not in this record: was the database lost or restored? Going on above it"

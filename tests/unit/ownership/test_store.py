@@ -15,7 +15,7 @@ import pytest
 
 from eraser.errors import BusyError
 from eraser.ownership import store as books
-from eraser.ownership.model import MAX_USED_ALLOWANCES, Book, SlotEntry
+from eraser.ownership.model import MAX_ALLOWANCES, Book, SlotEntry
 from eraser.protocol import codec
 from eraser.protocol.hostcard import HostCard
 from eraser.protocol.ticket import AllowanceUsed, TicketState
@@ -211,10 +211,10 @@ def test_tickets_as_a_hello_tells_them() -> None:
 
 def test_used_words_do_not_pile_up() -> None:
     book = EMPTY
-    for number in range(MAX_USED_ALLOWANCES + 5):
+    for number in range(MAX_ALLOWANCES + 5):
         book = book.with_used(AllowanceUsed(ADDRESS, "d", "by", str(number), "at"))
-    assert len(book.used_allowances) == MAX_USED_ALLOWANCES
-    assert book.used_allowances[-1].reason == str(MAX_USED_ALLOWANCES + 4)
+    assert len(book.used_allowances) == MAX_ALLOWANCES
+    assert book.used_allowances[-1].reason == str(MAX_ALLOWANCES + 4)
 
 
 def test_a_slot_stands_once() -> None:

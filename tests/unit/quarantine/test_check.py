@@ -32,7 +32,7 @@ from eraser.protocol.report import (
 )
 from quarantine.evidence import certificate, clocks, consistency, reading
 from quarantine.evidence.certificate import CertificateEvidence, Link
-from quarantine.evidence.sections import Issuer
+from quarantine.evidence.sections import HistoryLine, Issuer
 from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import State
@@ -747,6 +747,35 @@ def test_a_host_s_clock_that_was_set_back_holds_nothing() -> None:
     honest = certificate.build(replace(evidence, report=REPORT), Issuer(), Link(), body.issued_at)
     (false,) = consistency.contradictions(replace(honest, exceptions=(clocks.SET_BACK,)))
     assert false.startswith("expected times of the host in no order")
+
+
+@pytest.mark.parametrize(
+    ("times", "issued", "previous", "back"),
+    [
+        ((1, 2), 3, 0, False),
+        ((10, 2), 3, 0, True),
+        ((1, 10), 3, 0, True),
+        ((1, 2), 3, 10, True),
+        ((1, 2), 3, 4, False),
+    ],
+    ids=["steady", "in the case", "before it was issued", "since the last one", "set right"],
+)
+def test_our_own_clock_that_was_set_back_is_said_to_have_been(
+    times: tuple[int, int], issued: int, previous: int, back: bool
+) -> None:
+    """The certificate is in the chain for good; by its times it must not look forged."""
+
+    def at(minute: int) -> str:
+        return f"2026-11-20T12:{minute:02}:00Z"
+
+    history = tuple(HistoryLine(at(minute), "ordered", "erasing", "") for minute in times)
+    evidence = CertificateEvidence(ORDER, "o", REPORT, "r", "k", "p", "", history)
+    link = Link("d" * 64, 3, at(previous))
+    body = certificate.build(evidence, Issuer(), link, at(issued))
+    assert (clocks.OURS_SET_BACK in body.exceptions) == back
+    assert list(consistency.contradictions(body)) == []
+    plain = replace(body, exceptions=())
+    assert bool(list(consistency.contradictions(plain))) == (back and previous < issued)
 
 
 def test_a_fingerprint_under_a_canary_is_no_contradiction() -> None:

@@ -22,6 +22,7 @@ from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.order import ORDER_TYPE, EraseOrder
 from eraser.protocol.report import (
     HELLO_TYPE,
+    MAX_GENERATION,
     PROGRESS_TYPE,
     REPORT_TYPE,
     AcceptedOrder,
@@ -34,6 +35,7 @@ from eraser.protocol.report import (
     Verdict,
 )
 from eraser.protocol.ticket import (
+    MAX_ALLOWANCES,
     RECEIPT_TYPE,
     TICKET_TYPE,
     AllowanceUsed,
@@ -71,9 +73,9 @@ from quarantine.record.words.states import Event, State
 from quarantine.rules import holds
 from quarantine.rules.reports.check import Ruling
 from quarantine.service.executor import Executor
-from quarantine.service.inbound.messages import Inbox
+from quarantine.service.inbound.messages import NOTES, Inbox
 from quarantine.service.issue import drive_inventory
-from quarantine.service.issue.dispatch import Dispatcher
+from quarantine.service.issue.dispatch import LEAD, Dispatcher
 from quarantine.service.issue.registrar import Registrar
 from quarantine.service.issue.tickets import Tickets
 from tests.lab.record import migrated_file
@@ -1414,6 +1416,34 @@ def test_a_guest_let_in_by_a_persons_word_is_in_the_slots_history_once(
     assert caplog.text.count("ALARM gate-news host cmp1: '0000:01:00.0': ada let") == 1
 
 
+def test_a_host_that_says_another_allowance_with_each_hello_fills_no_history(
+    plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each line is a write in the lane of all hosts' hellos, and a certificate reads them all."""
+    on_offer(plane)
+
+    def say(number: int) -> int:
+        used = [
+            AllowanceUsed(SLOT.address, "u", "ada", "again", f"{number}/{each}")
+            for each in range(MAX_ALLOWANCES)
+        ]
+        told(plane, number, replace(ALL_WELL, allowances=tuple(used)))
+        return len(plane.store.history(SLOT))
+
+    before = len(plane.store.history(SLOT))
+    lines = [say(number) - before for number in range(1, 6)]
+    assert lines == [NOTES] * 5
+    assert caplog.text.count("ALARM gate-news host cmp1: ") == 5
+    plane.store.hold(plane.record(), holds.because(HoldCode.BY_PERSON, "tried"))
+    assert say(6) - before == 2 * NOTES + 1, "another state has lines of its own"
+
+
+def test_more_allowances_than_a_host_remembers_are_no_hello() -> None:
+    used = AllowanceUsed(SLOT.address, "u", "ada", "r", "2026-11-20T03:00:00Z")
+    with pytest.raises(ValueError, match="at most 32 allowances"):
+        replace(ALL_WELL, allowances=(used,) * (MAX_ALLOWANCES + 1))
+
+
 def test_many_guests_let_in_at_once_are_one_alarm(
     plane: Plane, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -1430,6 +1460,28 @@ def test_many_guests_let_in_at_once_are_one_alarm(
     assert "reason 3; and 5 more" in caplog.text
     assert "reason 4" not in caplog.text
     assert any("reason 1" in row.reason for row in plane.store.history(SLOT))
+
+
+@pytest.mark.parametrize("lead", [LEAD, LEAD + 1, MAX_GENERATION])
+def test_no_host_uses_up_the_generations_of_its_slot(
+    plane: Plane, tmp_path: Path, lead: int
+) -> None:
+    """They never get smaller: what one lie made of them is there when the host is honest again."""
+    began = plane.enrol()
+    lie = AcceptedOrder(SLOT.address, "made-up", min(began.generation + lead, MAX_GENERATION))
+    seen = (SeenDrive(SLOT.address, "nvme", IDENTITY),)
+    hello = Hello("cmp1", INCARNATION, 1, "0.1.0", seen, (), (lie,))
+    plane.inbox.hello(plane.signed(hello, HELLO_TYPE))
+    after = plane.dispatcher.order(plane.record())
+    believed = lead <= LEAD
+    assert (after.generation > lie.generation) == believed
+    assert (after.state is State.ERASING) == believed
+    assert believed or f"accepted generation {lie.generation}" in after.detail
+    state = host_of(plane, tmp_path / "host")  # installed anew, and registered with --replace
+    greet(plane, state)
+    state.accept(plane.dispatcher.order(plane.record()).order_token or "")
+    greet(plane, state)
+    assert plane.record().state is State.ERASING
 
 
 def test_addresses_that_a_host_makes_up_are_no_subjects_of_alarms(

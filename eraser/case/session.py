@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,8 +26,10 @@ from eraser.ownership.model import SteadyTime
 from eraser.protocol.applied import Applied, apply
 from eraser.protocol.policy import Limits, Policy
 from eraser.protocol.report import Step
-from eraser.state.case_files import CaseFiles, CaseRequest
+from eraser.state.case_files import CaseFiles, CaseRequest, by_hand
 from eraser.state.journal import Journal
+
+LOG = logging.getLogger(__name__)
 
 _FIRST_DISKS = 10.0
 """Seconds that the disks of a drive get before the kernel is asked to look for them once more."""
@@ -224,6 +227,12 @@ class CaseSession:
             by_hand=not self.request.order_id,
             again=self.state.revoked is not None,
         )
+        # The whole slot is erased now. What was broken off would keep every guest from the drive
+        # for good, and whoever went on with it would take the slot from this erase.
+        for other in by_hand(files.state_dir, address):
+            if other.key != files.key:
+                LOG.warning("%s was broken off, and is over: another erase begins", other.directory)
+                other.clear()
         if self.state.revoked is None:
             self.note(Revoked(last_owner))
 

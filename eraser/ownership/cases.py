@@ -59,17 +59,13 @@ def _of_order(state_dir: Path, order_id: str, generation: int) -> CaseSeen:
 def _by_hand(state_dir: Path, address: str) -> str:
     """The directory of an interrupted stand-alone case of this slot; empty where there is none."""
     cases = state_dir / "cases"
-    for path in sorted(cases.iterdir()) if cases.is_dir() else ():
-        place = CasePlace(state_dir, path.name)
-        if place.finished() or not place.journal.exists():
-            continue
-        from eraser.state.case_files import CaseFiles  # seldom, and much to load
+    paths = list(cases.iterdir()) if cases.is_dir() else []
+    places = [CasePlace(state_dir, path.name) for path in paths]
+    if not any(place.journal.exists() and not place.finished() for place in places):
+        return ""
+    from eraser.state import case_files  # seldom, and much to load
 
-        try:
-            request = CaseFiles(state_dir, path.name).request()
-        except BadInputError:
-            # Its slot is not known. It was revoked before the case began, which keeps guests away.
-            continue
-        if not request.order_id and request.slot.address == address:
-            return f"begun by hand, in {path}; call 'nvme-eraser erase' again to end it"
+    # Where its request cannot be read it was revoked before it began, which keeps guests away.
+    for found in case_files.by_hand(state_dir, address):
+        return f"begun by hand, in {found.directory}; call 'nvme-eraser erase' again to end it"
     return ""

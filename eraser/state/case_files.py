@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -188,3 +190,17 @@ class CaseFiles(CasePlace):
     def kept_report(self, report: EraseReport) -> Path:
         """Where the copy of ``report`` stands."""
         return self.state_dir / "reports" / f"{codec.digest(report)}.json"
+
+
+def by_hand(state_dir: Path, address: str) -> Iterator[CaseFiles]:
+    """Erases of a slot by hand that were interrupted. One whose request cannot be read is nobody's:
+    its slot is not known."""
+    cases = state_dir / "cases"
+    for path in sorted(cases.iterdir()) if cases.is_dir() else ():
+        files = CaseFiles(state_dir, path.name)
+        if files.finished() or not files.journal.exists():
+            continue
+        with contextlib.suppress(BadInputError):
+            request = files.request()
+            if not request.order_id and request.slot.address == address:
+                yield files

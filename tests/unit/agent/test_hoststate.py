@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from pathlib import Path
 
@@ -54,6 +55,19 @@ def test_of_one_case_the_newest_look_counts(state: HostState) -> None:
     for given, kept in ((first, first), (second, second), (first, second), (second, second)):
         assert state.accept(token(given)) == kept
         assert HostState(state.directory).orders() == (kept,)
+
+
+def test_an_order_that_a_newer_release_took_keeps_no_later_one_away(state: HostState) -> None:
+    """The host was set back; its order names what this release does not know."""
+    taken = state.accept(token(order(state, generation=3)))
+    path = order_file(state.directory, taken.slot.address)
+    path.write_bytes(codec.canonical(json.loads(path.read_bytes()) | {"later": 1}))
+    assert state.orders() == ()
+    for generation in (2, 3):
+        with pytest.raises(OrderRefusedError, match="a generation above 3"):
+            state.accept(token(order(state, generation=generation, order_id="4" * 32)))
+    newer = state.accept(token(order(state, generation=4, order_id="5" * 32)))
+    assert state.orders() == (newer,)
 
 
 def test_a_newer_generation_replaces_the_older(state: HostState) -> None:

@@ -11,10 +11,14 @@ from eraser.host import domains
 from eraser.host.sysfs import PciFunction
 from eraser.ownership import revoke as gate
 from eraser.ownership import store as books
+from eraser.ownership.cases import read_case
+from eraser.ownership.facts import CaseStanding
 from eraser.ownership.model import Book, PciIds, SlotEntry
+from eraser.protocol.identity import Slot
 from eraser.protocol.report import Outcome, Verdict
 from eraser.protocol.ticket import LastOwner, TicketState
-from tests.unit.case.fakes import IDENTITY, RUNNING, SLOT, Bed, Crash, Plug, bed, ordered
+from eraser.state.case_files import CaseFiles, by_hand
+from tests.unit.case.fakes import IDENTITY, REQUEST, RUNNING, SLOT, Bed, Crash, Plug, bed, ordered
 from tests.unit.ownership.parts import ALLOWED, KEPT, OWNER, THEIRS
 
 __all__ = ["bed"]
@@ -164,3 +168,29 @@ def test_an_erase_by_hand_speaks_against_an_older_ticket_and_an_ordered_one_does
     bed.request = ordered()
     bed.run()
     assert books.load(state).entry(SLOT.address).away == ""
+
+
+@pytest.mark.parametrize("by_order", [True, False])
+def test_an_erase_that_a_person_broke_off_is_over_when_another_begins(
+    bed: Bed, state: Path, by_order: bool
+) -> None:
+    """Unfinished it kept every guest from the drive that the other one had certified."""
+    with pytest.raises(Crash):
+        bed.run(Plug(12))
+    broken_off = bed.files
+    elsewhere = dataclasses.replace(REQUEST, slot=Slot(SLOT.host, "0000:02:00.0"))
+    other_slot = CaseFiles.of(state, elsewhere)
+    other_slot.make()
+    other_slot.write_request(elsewhere)
+    other_slot.journal.write_bytes(b"x")
+    assert [files.key for files in by_hand(state, SLOT.address)] == [broken_off.key]
+    here = dataclasses.replace(REQUEST, slot=Slot("another-name", SLOT.address))
+    bed.request = ordered() if by_order else here
+    with pytest.raises(Crash):
+        bed.run(Plug(12))
+    going_on = [] if by_order else [bed.files.key]
+    assert [files.key for files in by_hand(state, SLOT.address)] == going_on
+    assert not broken_off.journal.exists()
+    assert bed.run().verdict is Verdict.ERASED
+    assert read_case(state, SLOT.address).standing is not CaseStanding.OPEN
+    assert other_slot.journal.exists(), "another slot's is none of its business"

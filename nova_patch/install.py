@@ -240,7 +240,10 @@ def _copy(environment: Environment, target: Path) -> None:
         for path in tree.files(PACKAGE):
             shutil.copyfile(path, made / path.name)
             (made / path.name).chmod(0o644)
+            _sync(made / path.name)
+        _sync(made)
         made.rename(target)
+        _sync(target.parent)
     except OSError:
         shutil.rmtree(made, ignore_errors=True)
         raise
@@ -257,6 +260,16 @@ def _delete(copy: Path) -> None:
         shutil.rmtree(grave)
 
 
+def _sync(path: Path) -> None:
+    """On the disk, a file's bytes or a directory's names: without the patch nova-compute starts as
+    if it had never been installed."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _write(path: Path, text: str) -> None:
     """Whole or not at all, and durable: the host may lose power right after."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -267,6 +280,7 @@ def _write(path: Path, text: str) -> None:
             os.fsync(stream.fileno())
         os.chmod(name, 0o644)
         os.replace(name, path)
+        _sync(path.parent)
     except OSError:
         Path(name).unlink(missing_ok=True)
         raise

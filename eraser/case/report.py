@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from eraser.case.state import CaseState
 from eraser.drive.health import final, unfit
 from eraser.drive.profile import obstacles, unmendable
 from eraser.drive.residues import residues
-from eraser.protocol import buffers
+from eraser.protocol import buffers, codec
 from eraser.protocol.applied import tolerated
 from eraser.protocol.policy import Label, Unallocated
 from eraser.protocol.profile import Profile
@@ -23,6 +23,9 @@ from eraser.protocol.report import (
 )
 from eraser.protocol.unallocated import SMALLEST, manages
 from eraser.state.case_files import CaseRequest
+
+_MOST = 200
+"""Reasons, and letters of each, of a report that was too long."""
 
 
 @dataclass(frozen=True)
@@ -242,4 +245,44 @@ def assemble(
         retire=retire,
         visits=tuple(state.visits),
         last_owner=None if state.revoked is None else state.revoked.last_owner,
+    )
+
+
+def readable(report: EraseReport) -> EraseReport:
+    """The report, or one that says that it was too long: no drive ends its case in one that nobody
+    can read, which would be neither sent nor taken up again.
+
+    An honest drive's has some kilobytes, and a few hundred for each of its visits.
+    """
+    size = len(codec.canonical(report))
+    if size <= codec.MAX_DOCUMENT_BYTES:
+        return report
+    why = (
+        f"expected a report of at most {codec.MAX_DOCUMENT_BYTES} bytes, found {size}, with "
+        f"{len(report.commands)} commands: the drive answered in ways that nobody can go through"
+    )
+    short = replace(
+        report,
+        verdict=Verdict.UNKNOWN,
+        fit=False,
+        achieved=None,
+        reasons=(why, *(reason[:_MOST] for reason in report.reasons[:_MOST])),
+        commands=(),
+        visits=(),
+    )
+    if len(codec.canonical(short)) <= codec.MAX_DOCUMENT_BYTES:
+        return short
+    return replace(
+        short,
+        reasons=(why,),
+        profile_differences=(),
+        residues=(),
+        retire=(),
+        methods=(),
+        verification=None,
+        facts_before=None,
+        facts_after=None,
+        health=None,
+        downgraded=False,
+        tools={},
     )

@@ -28,7 +28,7 @@ from eraser.case import (
     verify,
 )
 from eraser.case.entries import Began, CommandEntry, Inspected, Planned, Resumed
-from eraser.case.report import AfterLook, Ending, assemble
+from eraser.case.report import AfterLook, Ending, assemble, readable
 from eraser.case.session import CaseJournal, CaseSession, OnProgress, OutOfTimeError
 from eraser.case.state import CaseState
 from eraser.controller.lock import SlotLock
@@ -191,7 +191,7 @@ def _end(
     ending: Ending,
     after: AfterLook,
 ) -> EraseReport:
-    report = assemble(request, state, ending, after, host.clock.utc())
+    report = readable(assemble(request, state, ending, after, host.clock.utc()))
     files.write_report(report)
     return report
 

@@ -7,13 +7,13 @@ import dataclasses
 import pytest
 
 from eraser.case.entries import CommandEntry, Inspected, MethodDone, Planned, Verified, WasReset
-from eraser.case.report import AfterLook, Ending, assemble
+from eraser.case.report import AfterLook, Ending, assemble, readable
 from eraser.case.state import CaseState
 from eraser.cli.output import Summary, exit_code
 from eraser.protocol import codec
 from eraser.protocol.condition import Condition, WriteProtection
 from eraser.protocol.policy import Label, Method, Policy
-from eraser.protocol.report import EraseReport, MethodRecord, Outcome, Verdict
+from eraser.protocol.report import CommandRecord, EraseReport, MethodRecord, Outcome, Verdict
 from tests.unit.case.fakes import FACTS, HEALTH, RECORD, REQUEST
 
 DONE = Ending(Outcome.COMPLETED)
@@ -189,6 +189,21 @@ def test_a_failed_reset_holds() -> None:
     made = state(CRYPTO, BLOCK)
     made.apply(WasReset("no reset"))
     assert report(made).fit is False
+
+
+@pytest.mark.parametrize("swollen", ["commands", "residues"])
+def test_a_drive_that_makes_a_report_too_long_has_one_that_can_be_read(swollen: str) -> None:
+    """It was written, and nobody could read it: neither sent nor taken up again, for ever."""
+    found = report(state(CRYPTO, BLOCK))
+    assert readable(found) is found
+    sent = CommandRecord(("nvme",), 9, 1, 5, 0, 0, "x" * 400, "2026-11-28T12:00:00+00:00", 0.001)
+    more = {"commands": (sent,) * 14 * 1024, "residues": ("x" * 400,) * 14 * 1024}[swollen]
+    short = readable(dataclasses.replace(found, **{swollen: more}))
+    assert codec.load(EraseReport, codec.canonical(short), "report") == short
+    assert (short.verdict, short.fit, short.order_id) == (Verdict.UNKNOWN, False, found.order_id)
+    assert "expected a report of at most 4194304 bytes" in short.reasons[0]
+    assert short.commands == ()
+    assert (short.methods == ()) == (swollen == "residues")
 
 
 def test_the_summary_says_what_the_report_says(tmp_path: object) -> None:

@@ -216,6 +216,18 @@ def test_the_locks_are_held_until_the_book_is_written(
         pass
 
 
+@pytest.mark.parametrize("more", ["", "<disk type='nvme'/>"])
+def test_a_damaged_list_of_exemptions_keeps_no_guest_without_drives(
+    world: World, more: str
+) -> None:
+    gpu = "0000:05:00.0"
+    world.slot(gpu, code="0x030200")
+    path = audit.exempt_file(world.state)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"")
+    assert world.check(domain(more=more) if more else domain(gpu)).admissions == ()
+
+
 def test_a_damaged_book_refuses_and_says_what_helps(world: World) -> None:
     world.certified()
     books.book_file(world.state).write_bytes(b"{}\n")

@@ -122,6 +122,28 @@ def test_what_an_interrupted_command_leaves_is_known_and_mended(
     assert (site / install.PTH).read_text() == text
 
 
+def test_names_and_bytes_are_on_the_disk_before_it_says_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that loses power right after would start nova-compute without the patch."""
+    synced: set[str] = set()
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    install._write(tmp_path / install.PTH, "x")
+    assert str(tmp_path) in synced
+    assert any(install.PTH in name for name in synced)
+    synced.clear()
+    target = tmp_path / f"{tree.PREFIX}copy"
+    install._copy(types.SimpleNamespace(site=tmp_path, python=sys.executable), target)  # type: ignore[arg-type]
+    assert str(tmp_path) in synced
+    assert {Path(name).name for name in synced} >= {path.name for path in tree.files(target)}
+
+
 def test_an_unsupported_nova_is_refused_and_nothing_is_written(site: Path, python: str) -> None:
     with pytest.raises(PatchError, match="found changes in"):
         install.install(python)

@@ -196,13 +196,13 @@ class CampaignRepository(Repository):
             )
         return named(found, "host", "address")
 
-    def taken_from_the_pool(self, name: str) -> dict[str, int]:
-        """How many drives a campaign has taken that were on offer, and are not back, by class; one
-        that is held now, or whose host takes no ticket, is not."""
+    def taken_from_the_pool(self, name: str | None = None) -> dict[str, int]:
+        """How many drives a campaign, or all together, have taken that were on offer, and are not
+        back, by class; one that is held now, or whose host takes no ticket, is not."""
         slots = models.slots
         of = slots.c.resource_class
         query = (
-            sa.select(of, sa.func.count())
+            sa.select(of, sa.func.count(slots.c.id.distinct()))
             .select_from(
                 _SLOTS.join(
                     slots,
@@ -210,7 +210,6 @@ class CampaignRepository(Repository):
                 )
             )
             .where(
-                _SLOTS.c.campaign == name,
                 _SLOTS.c.was_free,
                 _SLOTS.c.step != CampaignStep.SKIPPED.value,
                 # Back, and let go of by another server since: the pool lacks it without us too.
@@ -222,6 +221,8 @@ class CampaignRepository(Repository):
             )
             .group_by(of)
         )
+        if name is not None:
+            query = query.where(_SLOTS.c.campaign == name)
         with self._reading() as db:
             return {row[0]: row[1] for row in db.execute(query)}
 

@@ -939,6 +939,8 @@ class StoreSuite(TotalsSuite, PagesSuite):
         with pytest.raises(ConflictError):
             store.write_campaign_slot(one, taken)
         assert list(store.taken_from_the_pool("c").values()) == [1]
+        assert store.taken_from_the_pool() == store.taken_from_the_pool("c")
+        assert store.taken_from_the_pool("another") == {}
         assert store.campaign_counts("c") == {"erasing": 1}
         assert store.is_campaign_open("c")
         assert [store.lease_campaign("c", 60) for _ in range(2)] == [True, False]

@@ -44,6 +44,7 @@ from tests.unit.quarantine.smallcloud import (
     available,
     drive_in,
     enrolled,
+    greet,
     open_store,
     slot_at,
 )
@@ -383,6 +384,24 @@ def test_of_two_at_once_one_begins(site: Site, plane: Plane) -> None:
     assert campaigns.show(plane, "fw1").slots == {"waiting": 4}
     with pytest.raises(StaleError):
         begin(plane, keep=0.5)
+
+
+def test_campaigns_of_one_class_keep_its_share_together(site: Site, plane: Plane) -> None:
+    """Whoever begins one for each host means the share of the pool all the same."""
+    hosts = [f"cmp{number}" for number in range(1, 6)]
+    slots = [slot_at(number, host) for host in hosts for number in range(2)]
+    for host in hosts[1:]:
+        greet(site.store, host)
+    for slot in slots:
+        available(site.store, site.cloud, slot)
+    for host in hosts:
+        query = CampaignQuery(host=host)
+        campaigns.begin(plane, f"fw-{host}", query, reason="x", by=ADA, keep=0.8)
+    hands = work(site)
+    for _ in range(3):
+        hands.advance_all()
+    assert [state(site, slot) for slot in slots].count(State.AVAILABLE) == 8
+    assert sum(site.store.taken_from_the_pool().values()) == 2
 
 
 def test_a_moment_is_one_in_every_zone(site: Site, plane: Plane) -> None:

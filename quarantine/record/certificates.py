@@ -89,6 +89,20 @@ class CertificateRepository(Repository):
         with self._reading() as db, told("certificates"):
             return [rows.certificate(row) for row in db.execute(query).mappings()]
 
+    def newest_of(
+        self, *, slot: Slot | None = None, drive: str | None = None
+    ) -> StoredCertificate | None:
+        """The last one of a slot or a drive, as :meth:`certificates` has it at its end; the others,
+        of years, are not read."""
+        query = sa.select(_TABLE).order_by(_TABLE.c.number.desc()).limit(1)
+        if slot is not None:
+            query = query.where(_TABLE.c.host == slot.host, _TABLE.c.address == slot.address)
+        if drive is not None:
+            query = query.where(_TABLE.c.drive == drive)
+        with self._reading() as db, told("certificates"):
+            row = db.execute(query).mappings().first()
+            return None if row is None else rows.certificate(row)
+
     def certificates_beginning(self, text: str) -> list[StoredCertificate]:
         """Those whose digest begins so; two where there are more."""
         digest = _TABLE.c.digest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -261,7 +261,8 @@ class SlotRepository(Repository):
             values |= rows.next_hold_columns(None)  # whoever asked for it has it
         # What was wrong was so in the state that it leaves: what still is comes again.
         values |= {"alarm": ""} | rows.columns(changes)
-        values |= {"state": state.value, "reason": storable(reason), "entered_at": now}
+        entered_at = _after_look(record.read_at, now)
+        values |= {"state": state.value, "reason": storable(reason), "entered_at": entered_at}
         # Of this hold or of none: nothing that the slot was held for before counts any more.
         values["hold_code"] = None if code is None else code.value
         if certificate is not None and event is Event.CERTIFIED:
@@ -355,6 +356,15 @@ def note(db: sa.Connection, slot: Slot, text: str, by: Initiator | None, now: da
     if record is not None:
         after = _swap(db, record, {})
         _append(db, now, after, None, record.state, text, NO_DETAIL, None, by)
+
+
+def _after_look(read_at: datetime | None, now: datetime) -> datetime:
+    """When a state begins that is written ``now``: after the look before it, also where that was
+    noted by a machine whose clock is a little ahead of ours. Else the state would count as looked
+    at, and what it was free of until just now as somebody's doing."""
+    if read_at is None or not now < read_at <= now + CLOCKS_APART:
+        return now
+    return read_at + timedelta.resolution
 
 
 def _append(

@@ -356,7 +356,8 @@ def _unwritable(directory: Path, error: OSError) -> BadInputError:
 
 def _stored(store: Store, name: str | Slot) -> StoredCertificate:
     if isinstance(name, Slot):
-        found = store.certificates(slot=name)[-1:]
+        newest = store.newest_of(slot=name)
+        found = [newest] if newest else []
     else:
         exact = store.certificate(name)
         found = [exact] if exact else []

@@ -22,10 +22,10 @@ def past_of(
     """``history`` is the whole of ``here``, where the drive is now."""
     slots = store.places(identity=drive) - {here}
     lines = {slot: store.history(slot) for slot in slots} | {here: history}
-    stored = store.certificates(drive=drive.digest)
+    stored = store.newest_of(drive=drive.digest)
     claims = (_last_claim(slot, rows) for slot, rows in lines.items())
     return DrivePast(
-        erased=_erased(store, stored[-1]) if stored else None,
+        erased=None if stored is None else _erased(store, stored),
         claims=tuple(claim for claim in claims if claim is not None),
         sightings=tuple(_sightings(history)),
     )

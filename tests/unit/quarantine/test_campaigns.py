@@ -404,6 +404,20 @@ def test_campaigns_of_one_class_keep_its_share_together(site: Site, plane: Plane
     assert sum(site.store.taken_from_the_pool().values()) == 2
 
 
+def test_a_hold_by_a_machine_whose_clock_is_behind_calls_nobody(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The API's: the drive was looked at just now, and is free until the look after its hold."""
+    record = available(site.store, site.cloud, slot_at(1))
+    site.cloud.clock.forward(-5)
+    held = site.store.hold(record, holds.because(HoldCode.BY_PERSON, "x"), by=ADA)
+    assert record.read_at is not None
+    assert held.entered_at > record.read_at
+    site.cloud.clock.forward(5)
+    site.loop.look(record.slot)
+    assert "ALARM" not in caplog.text
+
+
 def test_a_moment_is_one_in_every_zone(site: Site, plane: Plane) -> None:
     """Its repetition from a shell elsewhere is the same campaign, and its preview the same."""
     filled(site)

@@ -1416,6 +1416,28 @@ def test_a_guest_let_in_by_a_persons_word_is_in_the_slots_history_once(
     assert caplog.text.count("ALARM gate-news host cmp1: '0000:01:00.0': ada let") == 1
 
 
+def test_what_a_report_reads_does_not_grow_with_the_life_of_its_drive(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that calls each ticket void has its drive certified again and again, and its reports
+    are long: a worker that reads them all is ended by the kernel, and comes back to the same."""
+
+    def whole(**asked: object) -> list[object]:
+        raise AssertionError(f"all certificates are read: {asked}")
+
+    monkeypatch.setattr(plane.store, "certificates", whole)
+    for life in range(3):
+        if life:
+            plane.store.transition(plane.record(), Event.RECALLED, reason="its ticket is void")
+            plane.dispatcher.order(plane.record())
+        else:
+            plane.ordered()
+        assert plane.inbox.report(plane.report()).ruling is Ruling.CERTIFY
+    newest, last = plane.store.newest_of(drive=IDENTITY.digest), plane.store.last_certificate()
+    assert newest == last == plane.store.newest_of(slot=SLOT)
+    assert plane.store.newest_of(drive="nobody's") is None
+
+
 def test_a_host_that_says_another_allowance_with_each_hello_fills_no_history(
     plane: Plane, caplog: pytest.LogCaptureFixture
 ) -> None:

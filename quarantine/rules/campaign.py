@@ -36,6 +36,10 @@ class CampaignAct(enum.Enum):
     """Write the line; nothing is done to the slot."""
 
 
+_CAMPAIGN: Final = "campaign "
+"""How the reasons of all campaigns' holds begin."""
+
+
 @dataclass(frozen=True)
 class CampaignMove:
     """An act, and the line's next step with it."""
@@ -117,6 +121,8 @@ def _waiting(line: CampaignSlot, record: SlotRecord, terms: CampaignTerms) -> Ca
             return CampaignMove(CampaignAct.ASK, CampaignStep.ASKED, "held at its next release")
         case State.IN_USE if _wished(record, terms):
             return CampaignMove(CampaignAct.END, CampaignStep.ASKED, "held at its next release")
+        case State.IN_USE if _wished_by_another(record):
+            return _wait(line)
         case State.IN_USE:
             return _skipped("a person has it held at its next release, for another reason")
         case State.AVAILABLE:
@@ -132,6 +138,16 @@ def _waiting(line: CampaignSlot, record: SlotRecord, terms: CampaignTerms) -> Ca
         case _:
             # Its erase began before: when that is over, it is taken.
             return _wait(line)
+
+
+def reason_of(campaign: str, reason: str) -> str:
+    """Of the holds that a campaign makes, by which it knows them again."""
+    return f"{_CAMPAIGN}{campaign}: {reason}"
+
+
+def _wished_by_another(record: SlotRecord) -> bool:
+    """By another campaign, which may be stopped before it takes the slot."""
+    return record.next_hold is not None and record.next_hold.reason.startswith(_CAMPAIGN)
 
 
 def _ours(record: SlotRecord, terms: CampaignTerms) -> bool:

@@ -43,6 +43,7 @@ from quarantine.rules.campaign import (
     CampaignTerms,
     learned,
     next_move,
+    reason_of,
     spare,
 )
 from quarantine.service.turns import TimeBox
@@ -62,7 +63,7 @@ _PATIENCE: Final = 3
 
 def held_because(campaign: Campaign) -> str:
     """The reason of its holds, by which it knows them again."""
-    return storable(f"campaign {campaign.id}: {campaign.reason}")
+    return storable(reason_of(campaign.id, campaign.reason))
 
 
 class CampaignWork:

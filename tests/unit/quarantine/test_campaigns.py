@@ -418,6 +418,22 @@ def test_a_hold_by_a_machine_whose_clock_is_behind_calls_nobody(
     assert "ALARM" not in caplog.text
 
 
+def test_a_campaign_takes_what_another_one_lets_go_of(site: Site, plane: Plane) -> None:
+    enrolled(site.store, site.cloud, USED, server="server")
+    site.loop.sweep()
+    hands, query = work(site), CampaignQuery(host=USED.host)
+    for name in ("a", "b"):
+        campaigns.begin(plane, name, query, reason=f"for {name}", by=ADA, keep=0.0)
+        hands.advance_all()
+    campaigns.put(plane, "a", CampaignState.STOPPED, reason="b does it", by=ADA)
+    for _ in range(2):
+        hands.advance_all()
+    record = site.store.slot(USED)
+    assert record is not None
+    assert record.next_hold is not None
+    assert record.next_hold.reason == "campaign b: for b"
+
+
 def test_a_moment_is_one_in_every_zone(site: Site, plane: Plane) -> None:
     """Its repetition from a shell elsewhere is the same campaign, and its preview the same."""
     filled(site)

@@ -102,16 +102,13 @@ def _acquire(
         except BusyError:
             waited = host.clock.monotonic() - began
             if waited >= _PASSING_SECONDS:
-                if (
-                    not _orphaned_format(lock, files, host)
-                    or waited >= request.policy.limits.format
-                ):
+                if not _orphan_is_left(lock, files, host) or waited >= request.policy.limits.format:
                     raise
-                on_progress(Step.ERASE, 0.0, "a Format of an earlier run is still going")
+                on_progress(Step.ERASE, 0.0, "a command of an earlier run is still going")
         host.clock.sleep(_LOCK_POLL)
 
 
-def _orphaned_format(lock: SlotLock, files: CaseFiles, host: Host) -> bool:
+def _orphan_is_left(lock: SlotLock, files: CaseFiles, host: Host) -> bool:
     """The one that took the lock is dead, and its journal ends in an intent: a child is left."""
     try:
         if _alive(host, int(lock.path.read_text())):

@@ -247,9 +247,9 @@ def test_the_child_of_a_change_is_waited_for_as_that_of_a_format(
     with pytest.raises(Crash):
         made.run()
     lock = SlotLock(SLOT.address, tmp_path / "run")
-    assert not run._orphaned_format(lock, made.files, Host()), "its sender lives"
+    assert not run._orphan_is_left(lock, made.files, Host()), "its sender lives"
     lock.path.write_text(str(1 << 30))
-    assert run._orphaned_format(lock, made.files, Host())
+    assert run._orphan_is_left(lock, made.files, Host())
 
 
 def test_a_change_without_end_is_in_the_report_and_was_something(

@@ -113,6 +113,8 @@ class Host:
     """Whom the gate let in last."""
     _accepted: dict[str, AcceptedOrder] = field(default_factory=dict)
     _reports: dict[str, str] = field(default_factory=dict)
+    _in_use: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """By order: the look that was answered, and how."""
     _tickets: dict[str, TicketSeen] = field(default_factory=dict)
     _outbox: list[tuple[str, str]] = field(default_factory=list)
     _boots: int = 0
@@ -223,6 +225,10 @@ class Host:
         if order.order_id in self._reports:
             self._send("report", self._reports[order.order_id])
             return
+        look, told = self._in_use.get(order.order_id, (-1, ""))
+        if order.look <= look:
+            self._send("report", told)
+            return
         known = self._accepted.get(address)
         if known is not None and known.order_id != order.order_id:
             if order.generation <= known.generation:
@@ -234,7 +240,7 @@ class Host:
         if drive is None:
             self._refuse(order, Outcome.ABSENT)
         elif drive.user is not None:
-            self._refuse(order, Outcome.IN_USE)
+            self._in_use[order.order_id] = order.look, self._refuse(order, Outcome.IN_USE)
         elif drive.identity != order.identity:
             self._refuse(order, Outcome.WRONG_DRIVE)
         else:
@@ -245,7 +251,8 @@ class Host:
             self.cases[address] = Case(order, seconds, self._clock())
             self._work(address)
 
-    def _refuse(self, order: EraseOrder, outcome: Outcome) -> None:
+    def _refuse(self, order: EraseOrder, outcome: Outcome) -> str:
+        """Reports it; the report."""
         report = self._report(order, self._clock())
         empty = replace(
             report,
@@ -257,7 +264,9 @@ class Host:
             verification=None,
             reasons=("nothing was sent",),
         )
-        self._send("report", self._signed(empty, REPORT_TYPE))
+        token = self._signed(empty, REPORT_TYPE)
+        self._send("report", token)
+        return token
 
     def _work(self, address: str) -> None:
         case, boots = self.cases[address], self._boots
@@ -343,6 +352,7 @@ class Host:
             tuple(case.order.order_id for case in self.cases.values()),
             tuple(accepted for _, accepted in sorted(self._accepted.items())),
             self._testimony(),
+            counts_looks=True,
         )
         token = self._signed(hello, HELLO_TYPE)
         try:

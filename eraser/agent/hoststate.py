@@ -25,7 +25,7 @@ from eraser.protocol.transport import believed
 from eraser.protocol.transport.believed import Believed
 from eraser.protocol.transport.signing import PrivateKey, verify_any
 from eraser.state import hostcard
-from eraser.state.hostcard import CARD_FILE
+from eraser.state.hostcard import CARD_FILE, OrderHead
 from eraser.state.journal import replace_durably
 
 LOG = logging.getLogger(__name__)
@@ -146,12 +146,11 @@ class HostState:
         try:
             _key, payload = verify_any(token, self.believed.orders, ORDER_TYPE, "order")
             order = codec.load(EraseOrder, payload, "order")
-            head = hostcard.newest(self.directory, order.slot.address)
+            known = self._known(order.slot.address)
         except BadInputError as error:
             raise OrderRefusedError(str(error)) from error
-        known = self._readable(order.slot.address)
-        self._check(order, known, head)
-        if known is not None and _same_case(known, order) and order.look < known.look:
+        self._check(order, known)
+        if isinstance(known, EraseOrder) and _same_case(known, order) and order.look < known.look:
             return known  # an older message of the same case
         if known != order:
             path = hostcard.order_file(self.directory, order.slot.address)
@@ -179,17 +178,18 @@ class HostState:
             )
         return ticket
 
-    def _readable(self, address: str) -> EraseOrder | None:
-        """The slot's order, where this release can read it: one that a newer release took, before
-        the host was set back, keeps no later order away."""
+    def _known(self, address: str) -> EraseOrder | OrderHead | None:
+        """The slot's newest order; which it is, where this release cannot read it: what a newer one
+        took, before the host was set back, keeps no later order away.
+
+        Raises :class:`BadInputError` where its file is damaged.
+        """
         try:
             return self.accepted(address)
         except BadInputError:
-            return None
+            return hostcard.newest(self.directory, address)
 
-    def _check(
-        self, order: EraseOrder, known: EraseOrder | None, head: hostcard.OrderHead | None
-    ) -> None:
+    def _check(self, order: EraseOrder, known: EraseOrder | OrderHead | None) -> None:
         if order.slot.host != self.card.host:
             raise OrderRefusedError(
                 f"order: expected host {self.card.host}, found {order.slot.host}"
@@ -199,11 +199,11 @@ class HostState:
                 f"order: expected incarnation {self.card.incarnation}, found {order.incarnation}; "
                 "the order is older than this host's state: register the host again"
             )
-        if head is None or (known is not None and _same_case(known, order)):
+        if known is None or (isinstance(known, EraseOrder) and _same_case(known, order)):
             return
-        if order.generation <= head.generation:
+        if order.generation <= known.generation:
             raise OrderRefusedError(
-                f"order: expected a generation above {head.generation} for {order.slot.address}, "
+                f"order: expected a generation above {known.generation} for {order.slot.address}, "
                 f"found {order.generation}: a newer case exists"
             )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eraser.agent.tickets import MAX_RUNNING, TicketLooks
+from eraser.errors import EraserError
 from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership import rest
 from eraser.ownership import store as books
@@ -52,14 +53,21 @@ class RestPump:
     _watches: dict[str, _Watch] = field(default_factory=dict)
 
     def turn(self) -> None:
-        """One round, mostly nothing. Raises ``EraserError`` for a book that cannot be read."""
+        """One round, mostly nothing. Raises ``EraserError`` for a book that cannot be read, and
+        what one slot met, once all others had their look."""
         now = self.clock()
         if now < self._next:
             return
         self._next = now + LOOK_SECONDS
         self._read()
+        trouble: Exception | None = None
         for address in [entry.address for entry in self._book.entries]:
-            self._look(address, now)
+            try:
+                self._look(address, now)
+            except (EraserError, OSError) as error:
+                trouble = trouble or error
+        if trouble is not None:
+            raise trouble
 
     def _read(self) -> None:
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -437,6 +439,27 @@ def test_the_pump_waits_for_a_guest_that_is_only_rebooted(rig: Rig) -> None:
     assert rig.after(SETTLE_SECONDS) == []
     assert rig.after(LOOK_SECONDS) == [ADDRESS]
     assert rig.after(600, ended=False) == [], "one at a time"
+
+
+def test_what_one_slot_meets_keeps_no_other_drive_from_being_read(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A drive at rest whose counters were never noted is refused to its own guest for good."""
+    seen = PciFunction.driver.fget
+    assert seen is not None
+
+    def driver(function: PciFunction) -> str | None:
+        if function.address == "0000:00:01.0":
+            raise OSError(errno.EIO, "Input/output error")
+        return seen(function)
+
+    monkeypatch.setattr(PciFunction, "driver", property(driver))
+    rig.world.know(SlotEntry("0000:00:01.0", owner=owner()), SlotEntry(ADDRESS, owner=owner()))
+    for _ in range(4):
+        rig.now += SETTLE_SECONDS
+        with contextlib.suppress(OSError):
+            rig.pump.turn()
+    assert ADDRESS in rig.children.started
 
 
 def test_the_pump_has_a_drive_read_that_was_adopted_unread(unread: World) -> None:

@@ -280,14 +280,19 @@ def test_what_is_repeated_on_the_broker_begins_nothing_that_the_controller_did_n
 
 @pytest.mark.parametrize("open_case", [False, True])
 def test_while_the_broker_is_away_nothing_is_made_to_be_said_to_it(
-    world: World, open_case: bool
+    world: World, monkeypatch: pytest.MonkeyPatch, open_case: bool
 ) -> None:
     """A hello asks every drive of the host who it is."""
     if open_case:
         world.cases.alive.add(world.accept().order_id)
     asked: list[float] = []
     drives = world.cases.drives
-    world.cases.drives = lambda orders: asked.append(world.now) or drives(orders)  # type: ignore[method-assign,func-returns-value,assignment]
+
+    def noted(orders: tuple[EraseOrder, ...]) -> tuple[SeenDrive, ...]:
+        asked.append(world.now)
+        return drives(orders)
+
+    monkeypatch.setattr(world.cases, "drives", noted)
     world.broker_up = False
     for _ in range(600):
         world.turn(0.1)

@@ -139,7 +139,7 @@ def test_names_and_bytes_are_on_the_disk_before_it_says_installed(
     assert any(install.PTH in name for name in synced)
     synced.clear()
     target = tmp_path / f"{tree.PREFIX}copy"
-    install._copy(types.SimpleNamespace(site=tmp_path, python=sys.executable), target)  # type: ignore[arg-type]
+    install._copy(install.Environment(sys.executable, tmp_path, None, None, ()), target)
     assert str(tmp_path) in synced
     assert {Path(name).name for name in synced} >= {path.name for path in tree.files(target)}
 

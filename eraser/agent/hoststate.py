@@ -26,7 +26,7 @@ from eraser.protocol.transport.believed import Believed
 from eraser.protocol.transport.signing import PrivateKey, verify_any
 from eraser.state import hostcard
 from eraser.state.hostcard import CARD_FILE, OrderHead
-from eraser.state.journal import replace_durably
+from eraser.state.journal import alone, replace_durably
 
 LOG = logging.getLogger(__name__)
 
@@ -146,6 +146,14 @@ class HostState:
         try:
             _key, payload = verify_any(token, self.believed.orders, ORDER_TYPE, "order")
             order = codec.load(EraseOrder, payload, "order")
+        except BadInputError as error:
+            raise OrderRefusedError(str(error)) from error
+        # A worker that is being replaced may take an older one meanwhile.
+        with alone(self.directory / "orders"):
+            return self._remember(order)
+
+    def _remember(self, order: EraseOrder) -> EraseOrder:
+        try:
             known = self._known(order.slot.address)
         except BadInputError as error:
             raise OrderRefusedError(str(error)) from error
@@ -210,11 +218,12 @@ class HostState:
     def next_sequence(self, name: str) -> int:
         """A number that only grows within this incarnation, whatever the clock does."""
         path = self.directory / f"{name}.sequence"
-        try:
-            last = int(json.loads(path.read_bytes()))
-        except FileNotFoundError:
-            last = 0
-        except ValueError as error:
-            raise BadInputError(f"{path}: expected a number ({error})") from error
-        replace_durably(path, str(last + 1).encode())
-        return last + 1
+        with alone(self.directory):
+            try:
+                last = int(json.loads(path.read_bytes()))
+            except FileNotFoundError:
+                last = 0
+            except ValueError as error:
+                raise BadInputError(f"{path}: expected a number ({error})") from error
+            replace_durably(path, str(last + 1).encode())
+            return last + 1

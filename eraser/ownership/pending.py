@@ -9,7 +9,7 @@ from eraser.errors import BadInputError
 from eraser.ownership import store
 from eraser.protocol import codec
 from eraser.protocol.ticket import Ticket
-from eraser.state.journal import replace_durably, sync_directory
+from eraser.state.journal import alone, replace_durably, sync_directory
 
 LOG = logging.getLogger(__name__)
 
@@ -24,13 +24,15 @@ def _file(state_dir: Path, address: str) -> Path:
 
 def put(state_dir: Path, ticket: Ticket) -> bool:
     """Keeps a ticket, durably, unless a newer one of its slot is there; whether it is kept now."""
-    known = get(state_dir, ticket.slot.address)
-    if known is not None and known.generation > ticket.generation:
-        return False
-    if known != ticket:
-        _directory(state_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_durably(_file(state_dir, ticket.slot.address), codec.canonical(ticket))
-    return True
+    _directory(state_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+    # A worker that is being replaced may take an older one meanwhile.
+    with alone(_directory(state_dir)):
+        known = get(state_dir, ticket.slot.address)
+        if known is not None and known.generation > ticket.generation:
+            return False
+        if known != ticket:
+            replace_durably(_file(state_dir, ticket.slot.address), codec.canonical(ticket))
+        return True
 
 
 def get(state_dir: Path, address: str) -> Ticket | None:

@@ -30,6 +30,7 @@ from quarantine.record.words.campaign_facts import (
     CampaignSlot,
     CampaignSlotLine,
     CampaignState,
+    CampaignStep,
 )
 from quarantine.record.words.facts import NextHold, SlotChanges, SlotRecord
 from quarantine.record.words.reasons import AlarmCode, HoldCode
@@ -223,7 +224,7 @@ class CampaignWork:
             return False
         # The line before the release: who dies in between leaves a hold that the next turn ends,
         # and no slot that is erased twice.
-        self._write(line, move)
+        self._write(line, move, was_free=line.was_free or _was_free(campaign, line, record, move))
         if move.act is CampaignAct.RELEASE and record is not None:
             event = Event.RELEASED_BY_OPERATOR
             self._store.transition(record, event, reason=reason, by=by)
@@ -242,6 +243,14 @@ class CampaignWork:
             was_free=line.was_free if was_free is None else was_free,
         )
         return self._store.write_campaign_slot(line, new)
+
+
+def _was_free(
+    campaign: Campaign, line: CampaignSlot, record: SlotRecord | None, move: CampaignMove
+) -> bool:
+    """Held from the pool by who died before the line said so: who waits was never asked for."""
+    ours = record is not None and record.reason == held_because(campaign)
+    return ours and move.act is CampaignAct.RELEASE and line.step is CampaignStep.WAITING
 
 
 class _Unread:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from eraser.protocol.identity import Slot
 from eraser.protocol.order import ORDER_TYPE, EraseOrder
 from eraser.protocol.report import REPORT_TYPE
 from eraser.protocol.transport.signing import PrivateKey
-from eraser.state.hostcard import order_file
+from eraser.state.hostcard import OrderHead, order_file
 from tests.unit.protocol.test_codec import ORDER
 
 CONTROLLER = PrivateKey.generate()
@@ -74,6 +76,29 @@ def test_a_newer_generation_replaces_the_older(state: HostState) -> None:
     state.accept(token(order(state)))
     newer = order(state, generation=2, order_id="3" * 32)
     assert state.accept(token(newer)) == newer
+    assert state.orders() == (newer,)
+
+
+class Slower(HostState):
+    """Another worker acts between its look at what is known and its writing."""
+
+    def meet(self, act: Callable[[], object]) -> None:
+        self.other = threading.Thread(target=act)
+
+    def _known(self, address: str) -> EraseOrder | OrderHead | None:
+        found = super()._known(address)
+        self.other.start()
+        self.other.join(0.2)
+        return found
+
+
+def test_two_workers_keep_the_newest(state: HostState) -> None:
+    """The one that is being replaced still takes what it was sent."""
+    slower = Slower(state.directory)
+    newer = order(state, generation=order(state).generation + 1)
+    slower.meet(lambda: state.accept(token(newer)))
+    slower.accept(token(order(state)))
+    slower.other.join()
     assert state.orders() == (newer,)
 
 

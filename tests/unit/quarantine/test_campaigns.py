@@ -315,6 +315,7 @@ def test_a_death_in_the_midst_erases_no_slot_twice_and_none_less(
     for _ in range(6):
         work(site).advance("fw1")
         site.go_on(30)
+    assert sum(site.store.taken_from_the_pool().values()) == len(FREE)
     for slot in FREE:
         assert state(site, slot) is State.ERASING, slot
         erase(site, slot)

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from eraser.clock import MACHINE, Clock
 
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
@@ -30,6 +33,17 @@ def no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
         os.fstat(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
+
+
+@pytest.fixture(autouse=True)
+def just_booted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test's result hangs on how long its machine has been up."""
+    began = MACHINE.boottime()
+
+    def boottime(_clock: Clock) -> float:
+        return 5.0 + time.clock_gettime(time.CLOCK_BOOTTIME) - began
+
+    monkeypatch.setattr(Clock, "boottime", boottime)
 
 
 def _direct(directory: Path) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from eraser.clock import Clock
 from eraser.host.sysfs import Host
 
 ADDRESS = "0000:01:00.0"
@@ -24,12 +25,19 @@ DOMAIN = """<domain type='kvm'><name>{name}</name><devices>
 </hostdev></devices></domain>"""
 
 
+class LongUp(Clock):
+    """Booted a day before the machine of the tests, which may have been up for a minute."""
+
+    def boottime(self) -> float:
+        return super().boottime() + 86400.0
+
+
 class FakeHost:
     """Builds and changes the tree; :attr:`host` is what the code under test sees."""
 
     def __init__(self, root: Path, nvme: str = "nvme") -> None:
         self.root = root
-        self.host = Host(root, nvme)
+        self.host = Host(root, nvme, clock=LongUp())
         self._function()
         self._disk(DISK, "259:0", nsid="1")
         self._disk(f"{DISK}/nvme5n1p1", "259:1", partition="1")

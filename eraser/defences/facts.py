@@ -80,7 +80,9 @@ def _or_unknown(defence: Defence, look: Callable[[], DefenceSeen]) -> DefenceSee
 def _nova_computes(host: Host) -> tuple[standing.NovaComputeSeen, ...]:
     running = tuple(processes.processes(host))
     return tuple(
-        standing.NovaComputeSeen(process.pid, daemons.patches(host, process), daemons.age(process))
+        standing.NovaComputeSeen(
+            process.pid, daemons.patches(host, process), daemons.age(host, process)
+        )
         for process in daemons.nova_computes(host, running)
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -84,7 +83,7 @@ def tell(host: Host) -> tuple[HookReload, ...]:
             file = os.lstat(host.path(f"{processes.view(host, process)}{HOOK}"))
         except FileNotFoundError:
             continue  # a container with an /etc of its own: the self-check tells of it
-        time.sleep(max(0.0, GROWN_UP - daemons.age(process)))
+        host.clock.sleep(max(0.0, GROWN_UP - daemons.age(host, process)))
         daemons.tell_to_look(process)
         told.append(HookReload(process.pid, process.start, boot, file.st_ino, file.st_ctime_ns))
     return tuple(told)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
 
 from eraser.host.processes import Process
 from eraser.host.sysfs import Host
@@ -76,9 +75,9 @@ def _open_files(host: Host, process: Process) -> list[str]:
     return found
 
 
-def age(process: Process) -> float:
+def age(host: Host, process: Process) -> float:
     """Seconds since it started, on the clock that nobody can set."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - process.start / os.sysconf("SC_CLK_TCK")
+    return host.clock.boottime() - process.start / os.sysconf("SC_CLK_TCK")
 
 
 def started_at(host: Host, process: Process) -> float:

@@ -44,7 +44,7 @@ FOR_GOOD = {
     "gate/adopting.py": "files: a damaged book gets a second name, without a copy",
     "gate/hook.py": "clock files processes sockets trees: stands alone; libvirt runs it, an entry",
     "gate/hookfile.py": "files: a person puts the hook into libvirt's directory, from beside it",
-    "host/daemons.py": "clock processes: what a person's host-setup tells libvirt",
+    "host/daemons.py": "processes: what a person's host-setup tells libvirt",
     "host/slotwatch.py": "files: makes the directory of what the door to durable files writes",
     "ownership/audit.py": "files: appended to and never replaced, so by no journal's way",
     "ownership/pending.py": "files: makes and empties the directory of tickets that wait",

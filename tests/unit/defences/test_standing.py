@@ -28,6 +28,7 @@ from eraser.gate.hookfile import HOOK, HookSettings
 from eraser.host import daemons
 from eraser.host.sysfs import Host
 from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding
+from tests.unit.host.fakehost import LongUp
 
 TEXT = b"#!/bin/sh\n"
 NOW = 1_000_000.0
@@ -196,7 +197,7 @@ class Machine:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.host = Host(root)
+        self.host = Host(root, clock=LongUp())
         self.run = root / "run" / "nvme-quarantine"
         self.run.mkdir(parents=True)
         self.state = root / "var" / "lib" / "nvme-eraser"
@@ -552,9 +553,7 @@ def daemon() -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
 def test_every_daemon_that_sees_the_hook_is_told(
     machine: Machine,
     daemon: Callable[[], subprocess.Popen[bytes]],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(setup, "GROWN_UP", 0.0)
     process = daemon()
     machine.process(process.pid, "libvirtd", started=500)
     assert setup.tell(machine.host) == ()  # there is nothing yet that it would find

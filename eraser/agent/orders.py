@@ -9,6 +9,7 @@ process changes nothing but the time it takes.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import logging
 import time
 from collections.abc import Callable
@@ -52,8 +53,17 @@ class CaseLook:
     step: Step
     fraction: float
     detail: str
-    answered: int = 0
-    """Which look of its order the report answers, where there is one."""
+    answered: int | None = 0
+    """Which look of its order the report answers, where there is one; None where nobody knows."""
+
+
+class Holder(enum.Enum):
+    """Who has a slot's lock."""
+
+    NOBODY = "nobody"
+    RUNNER = "runner"
+    COMMAND = "command"
+    """What a runner left behind: a command that has not come back."""
 
 
 class Cases(Protocol):
@@ -62,8 +72,8 @@ class Cases(Protocol):
     def look(self, order: EraseOrder) -> CaseLook:
         """Reads the case's files."""
 
-    def running(self, order: EraseOrder) -> bool:
-        """Whether a runner holds the slot."""
+    def holder(self, order: EraseOrder) -> Holder:
+        """Who works on the slot."""
 
     def start(self, order: EraseOrder) -> None:
         """Starts a detached runner for the case; it resumes what the journal has."""
@@ -89,6 +99,8 @@ class _Watch:
     """What the pump remembers of one order; all of it may be forgotten."""
 
     sent: bool = False
+    look: int = 0
+    """Of the order whose report was sent: who looks again means another."""
     repeated: bool = False
     shown: tuple[Step, float, str] | None = None
     shown_at: float = 0.0
@@ -98,7 +110,7 @@ class _Watch:
     started_at: float = 0.0
 
 
-def _wants_another_look(order: EraseOrder, look: CaseLook) -> bool:
+def _wants_another_look(order: EraseOrder, look: CaseLook, repeated: bool) -> bool:
     """ "In use" is an answer for now, until the controller asks anew.
 
     The same bytes once more are no new question: anybody at the broker can repeat them, also when
@@ -106,7 +118,9 @@ def _wants_another_look(order: EraseOrder, look: CaseLook) -> bool:
     """
     if look.report is None or look.report.outcome is not Outcome.IN_USE:
         return False
-    return order.look == 0 or order.look > look.answered
+    if order.look == 0 or look.answered is None:
+        return repeated
+    return order.look > look.answered
 
 
 @dataclass
@@ -157,24 +171,29 @@ class Pump:
 
     def _running(self, order: EraseOrder) -> bool:
         try:
-            return self.cases.running(order)
+            # A command that never comes back would keep a place in line for good.
+            return self.cases.holder(order) is Holder.RUNNER
         except (EraserError, OSError):
             return True  # taken for busy; _move meets the same error and names it
 
     def _move(self, order: EraseOrder, watch: _Watch, turn: StartRound) -> None:
         """One step of one case."""
         repeated, watch.repeated = watch.repeated, False
-        if watch.sent and not repeated:
+        if watch.sent and not repeated and order.look <= watch.look:
             return
         look = self.cases.look(order)
-        if repeated and _wants_another_look(order, look):
+        if _wants_another_look(order, look, repeated):
             self.cases.renew(order)
             watch.sent, watch.starts = False, 0
             look = self.cases.look(order)
         if look.report is not None:
             watch.sent = self._post(MessageKind.REPORT, self._sign(look.report, REPORT_TYPE))
+            watch.look = order.look
             return
-        if self.cases.running(order) or not self._due(watch):
+        holder = self.cases.holder(order)
+        if holder is Holder.COMMAND:
+            look = dataclasses.replace(look, detail="a command of an earlier run is still going")
+        if holder is not Holder.NOBODY or not self._due(watch):
             self._show(order, watch, look)
             return
         wait = turn.take()

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 from eraser.agent.inventory import DriveWatch
-from eraser.agent.orders import CaseLook
+from eraser.agent.orders import CaseLook, Holder
 from eraser.controller.lock import SlotLock
 from eraser.errors import BusyError, EraserError
-from eraser.host import sysfs
+from eraser.host import processes, sysfs
 from eraser.host.command import Started
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.report import SeenDrive, Step
@@ -40,11 +40,11 @@ def request_of(order: EraseOrder) -> CaseRequest:
     )
 
 
-def _answered(files: CaseFiles) -> int:
+def _answered(files: CaseFiles) -> int | None:
     try:
         return files.request().look
     except EraserError:
-        return 0  # nobody knows: the controller asks anew, and is not refused for that
+        return None
 
 
 class DiskCases:
@@ -71,24 +71,27 @@ class DiskCases:
             return CaseLook(None, Step.PROVE_IDLE, 0.0, "")
         return CaseLook(None, seen.step, seen.fraction, seen.detail)
 
-    def running(self, order: EraseOrder) -> bool:
-        """A child of ours, or whoever else holds the slot's lock: a runner that an earlier worker
-        started, or the child that sends a Format."""
+    def holder(self, order: EraseOrder) -> Holder:
+        """A child of ours, or a runner that an earlier worker started; or what one left: the child
+        that sends a Format, an nvme-cli that is stuck in the kernel."""
         child = self._children.get(order.order_id)
         if child is not None:
             if child.running:
-                return True
+                return Holder.RUNNER
             LOG.info("runner %d of %s ended with %s", child.pid, order.slot, child.exit_code)
             del self._children[order.order_id]
         if self._files(order).finished():
-            return False
+            return Holder.NOBODY
         lock = SlotLock(order.slot.address, self._run_dir)
         try:
             lock.acquire()
         except BusyError:
-            return True
+            # Whoever takes it writes down who it is, a moment later.
+            pid = lock.holder()
+            lives = not pid.isdecimal() or processes.is_alive(self._host, int(pid))
+            return Holder.RUNNER if lives else Holder.COMMAND
         lock.release()
-        return False
+        return Holder.NOBODY
 
     def start(self, order: EraseOrder) -> None:
         """Writes the request down and starts the runner in a session of its own."""

@@ -39,6 +39,7 @@ from eraser.drive.inspect import described, facts
 from eraser.drive.profile import compare
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import BusyError, DriveError, EraserError, IdentityError, InUseError
+from eraser.host import processes
 from eraser.host.sysfs import AbsentError, Host, PciFunction
 from eraser.media.reader import OpenDisk
 from eraser.ownership.model import SteadyTime
@@ -111,21 +112,12 @@ def _acquire(
 def _orphan_is_left(lock: SlotLock, files: CaseFiles, host: Host) -> bool:
     """The one that took the lock is dead, and its journal ends in an intent: a child is left."""
     try:
-        if _alive(host, int(lock.path.read_text())):
+        if processes.is_alive(host, int(lock.path.read_text())):
             return False
         state = CaseState.of(read(files.journal))
         return state.intent is not None or state.changing is not None
     except (ValueError, OSError, JournalError):
         return False
-
-
-def _alive(host: Host, pid: int) -> bool:
-    """Whether a process runs; one that nobody has reaped yet (Z) does not (proc(5), stat)."""
-    try:
-        stat = host.text(f"/proc/{pid}/stat")
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
 
 
 def _locked(

@@ -43,6 +43,16 @@ def processes(host: Host) -> Iterator[Process]:
             continue  # it ended while we looked
 
 
+def is_alive(host: Host, pid: int) -> bool:
+    """Whether a process runs; one that nobody has reaped yet (Z) does not (proc(5), stat). Raises
+    ``OSError``."""
+    try:
+        stat = host.text(f"/proc/{pid}/stat")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
 def libvirt_daemons(host: Host, running: tuple[Process, ...]) -> tuple[Process, ...]:
     """The daemons that serve the system: root's own. A user's session daemon passes no drives."""
     return tuple(

@@ -10,7 +10,7 @@ import pytest
 
 from eraser.agent.admission import StartQueue
 from eraser.agent.hoststate import CONTROLLER_FILE, HostState, keygen
-from eraser.agent.orders import SEND_RETRY_SECONDS, CaseLook, Pump
+from eraser.agent.orders import SEND_RETRY_SECONDS, CaseLook, Holder, Pump
 from eraser.agent.runners import DiskCases
 from eraser.errors import DriveError
 from eraser.host.sysfs import Host
@@ -81,6 +81,8 @@ class FakeCases:
     starts: list[str] = field(default_factory=list)
     broken: set[str] = field(default_factory=set)
     unlockable: set[str] = field(default_factory=set)
+    stuck: set[str] = field(default_factory=set)
+    """Addresses of slots whose lock a command has that never comes back."""
     retired_with: tuple[EraseOrder, ...] = ()
 
     def look(self, order: EraseOrder) -> CaseLook:
@@ -88,10 +90,12 @@ class FakeCases:
             raise DriveError("damaged")
         return self.looks.get(order.order_id, CaseLook(None, Step.PROVE_IDLE, 0.0, ""))
 
-    def running(self, order: EraseOrder) -> bool:
+    def holder(self, order: EraseOrder) -> Holder:
         if order.order_id in self.unlockable:
             raise DriveError("expected to open the lock")
-        return order.order_id in self.alive
+        if order.slot.address in self.stuck:
+            return Holder.COMMAND
+        return Holder.RUNNER if order.order_id in self.alive else Holder.NOBODY
 
     def start(self, order: EraseOrder) -> None:
         self.starts.append(order.order_id)
@@ -276,6 +280,64 @@ def test_what_is_repeated_on_the_broker_begins_nothing_that_the_controller_did_n
     world.pump.again(world.state.accept(CONTROLLER.sign(codec.canonical(second), ORDER_TYPE)))
     world.turn()
     assert world.cases.starts == [first.order_id]
+
+
+@pytest.mark.parametrize("when", ["as the pump has read its orders", "and the worker dies"])
+def test_a_look_that_comes_at_any_moment_is_taken(
+    world: World, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """The controller asks once: the file of the order says so as long as it is not answered."""
+    first = dataclasses.replace(world.accept(), look=1)
+    world.state.accept(CONTROLLER.sign(codec.canonical(first), ORDER_TYPE))
+    in_use = dataclasses.replace(report_for(first), outcome=Outcome.IN_USE, fit=False)
+    world.cases.looks[first.order_id] = CaseLook(in_use, Step.REPORT, 1, "", answered=1)
+    world.turn()
+    second = dataclasses.replace(first, look=2)
+    token = CONTROLLER.sign(codec.canonical(second), ORDER_TYPE)
+    orders = world.state.orders
+
+    def raced() -> tuple[EraseOrder, ...]:
+        found = orders()
+        monkeypatch.setattr(world.state, "orders", orders)
+        world.pump.again(world.state.accept(token))
+        return found
+
+    if when == "and the worker dies":
+        world.state.accept(token)
+        world.restart()
+    else:
+        monkeypatch.setattr(world.state, "orders", raced)
+    world.turn()
+    world.turn()
+    assert world.cases.starts == [first.order_id]
+
+
+def test_a_case_whose_request_is_gone_begins_anew_when_it_is_asked_for_alone(world: World) -> None:
+    order = dataclasses.replace(world.accept(), look=1)
+    token = CONTROLLER.sign(codec.canonical(order), ORDER_TYPE)
+    world.state.accept(token)
+    in_use = dataclasses.replace(report_for(order), outcome=Outcome.IN_USE, fit=False)
+    world.cases.looks[order.order_id] = CaseLook(in_use, Step.REPORT, 1, "", answered=None)
+    world.turn()
+    world.restart()
+    world.turn()
+    assert world.cases.starts == []
+    world.pump.again(world.state.accept(token))
+    world.turn()
+    assert world.cases.starts == [order.order_id]
+
+
+def test_commands_that_never_come_back_take_no_place_in_line(world: World) -> None:
+    stuck = [world.accept(number) for number in range(1, world.max_running + 1)]
+    world.cases.stuck.update(order.slot.address for order in stuck)
+    sound = world.accept(world.max_running + 1)
+    world.turn()
+    world.turn()
+    assert world.cases.starts == [sound.order_id]
+    sent = world.payloads(MessageKind.PROGRESS, PROGRESS_TYPE)
+    each = [codec.load(Progress, raw, "progress") for raw in sent]
+    said = {one.order_id: one.detail for one in each}
+    assert all("a command of an earlier run" in said[order.order_id] for order in stuck)
 
 
 @pytest.mark.parametrize("open_case", [False, True])

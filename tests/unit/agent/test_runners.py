@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+from eraser.agent.orders import Holder
 from eraser.agent.runners import DiskCases
+from eraser.controller.lock import SlotLock
 from eraser.host.sysfs import Host
 from eraser.state.case_files import CaseFiles
 from tests.unit.protocol.test_codec import ORDER
@@ -22,11 +25,28 @@ def run(cases: DiskCases, state: Path, order_id: str) -> list[str]:
     log = CaseFiles.of_order(state, order_id).directory / "runner.log"
     cases.start(order)
     ends = time.monotonic() + _WAIT
-    while cases.running(order):
+    while cases.holder(order) is not Holder.NOBODY:
         assert time.monotonic() < ends
         time.sleep(0.01)
     assert log.stat().st_mode & 0o777 == 0o600
     return log.read_text().splitlines()
+
+
+def test_a_command_that_outlives_its_runner_is_no_runner(tmp_path: Path) -> None:
+    """An nvme-cli that is stuck in the kernel has the lock that it was given."""
+    lock = SlotLock(ORDER.slot.address, tmp_path / "run")
+    cases = DiskCases(tmp_path / "state", tmp_path / "run", Host())
+    assert cases.holder(ORDER) is Holder.NOBODY
+    lock.acquire()
+    assert cases.holder(ORDER) is Holder.RUNNER
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    lock.path.write_text(f"{ended.pid}\n")
+    assert cases.holder(ORDER) is Holder.COMMAND
+    lock.path.write_text("")
+    assert cases.holder(ORDER) is Holder.RUNNER, "who takes it has not said yet who it is"
+    lock.release()
+    assert cases.holder(ORDER) is Holder.NOBODY
 
 
 def test_a_package_upgraded_under_a_worker_runs_the_next_case(

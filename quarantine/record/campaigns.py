@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
@@ -196,11 +196,18 @@ class CampaignRepository(Repository):
             )
         return named(found, "host", "address")
 
-    def taken_from_the_pool(self, name: str | None = None) -> dict[str, int]:
+    def taken_from_the_pool(
+        self, name: str | None = None, *, claimed: bool = False
+    ) -> dict[str, int]:
         """How many drives a campaign, or all together, have taken that were on offer, and are not
-        back, by class; one that is held now, or whose host takes no ticket, is not."""
+        back, by class; one that is held now, or whose host takes no ticket, is not. With
+        ``claimed`` also those that are on offer and about to be held."""
         slots = models.slots
         of = slots.c.resource_class
+        out: sa.ColumnElement[bool] = slots.c.state.not_in(_BACK)
+        if claimed:
+            waiting = _SLOTS.c.step == CampaignStep.WAITING.value
+            out = sa.or_(out, sa.and_(slots.c.state == State.AVAILABLE.value, waiting))
         query = (
             sa.select(of, sa.func.count(slots.c.id.distinct()))
             .select_from(
@@ -217,7 +224,7 @@ class CampaignRepository(Repository):
                     _SLOTS.c.step != CampaignStep.DONE.value,
                     slots.c.certificate == _SLOTS.c.certificate,
                 ),
-                slots.c.state.not_in(_BACK),
+                out,
             )
             .group_by(of)
         )
@@ -299,8 +306,9 @@ class CampaignRepository(Repository):
             found = db.execute(query.order_by(_ACTS.c.version.desc()).limit(100)).mappings().all()
         return [_act(row) for row in reversed(found)]
 
-    def lease_campaign(self, name: str, seconds: float) -> bool:
-        """Whether the caller alone works on it for so long, or until it gives it back."""
+    def lease_campaign(self, name: str, seconds: float) -> datetime | None:
+        """Until when the caller alone works on it, or until it gives it back; None where somebody
+        else does."""
         now = self._clock()
         until = now + timedelta(seconds=seconds)
         free = sa.or_(
@@ -315,12 +323,13 @@ class CampaignRepository(Repository):
                 .where(_TABLE.c.id == name, _TABLE.c.state != CampaignState.DONE.value, free)
                 .values(leased_until=until)
             )
-            return bool(done.rowcount == 1)
+            return until if done.rowcount == 1 else None
 
-    def unlease_campaign(self, name: str) -> None:
-        """Somebody else may go on at once."""
+    def unlease_campaign(self, name: str, until: datetime) -> None:
+        """Somebody else may go on at once, and who went on already is not disturbed."""
+        own = sa.and_(_TABLE.c.id == name, _TABLE.c.leased_until == until)
         with self._writing() as db:
-            db.execute(sa.update(_TABLE).where(_TABLE.c.id == name).values(leased_until=None))
+            db.execute(sa.update(_TABLE).where(own).values(leased_until=None))
 
 
 def _of(name: str, after: tuple[str, str]) -> Iterator[sa.ColumnElement[bool]]:

@@ -129,6 +129,8 @@ def _waiting(line: CampaignSlot, record: SlotRecord, terms: CampaignTerms) -> Ca
             return CampaignMove(CampaignAct.HOLD, CampaignStep.WAITING)
         case State.HELD if _ours(record, terms):
             return _release(record)
+        case State.HELD if record.reason.startswith(_CAMPAIGN):
+            return _wait(line)  # another one's, which ends it
         case State.HELD:
             return _skipped(f"held ({holds.shown(record)}): {record.reason}")
         case State.RELEASED if record.next_hold is None:

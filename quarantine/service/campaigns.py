@@ -109,14 +109,16 @@ class CampaignWork:
 
     def advance(self, name: str, steps: int = STEPS, box: TimeBox | None = None) -> int:
         """A turn of one; 0 where it does not run, or somebody else works on it."""
-        if not self._store.lease_campaign(name, LEASE_SECONDS):
+        until = self._store.lease_campaign(name, LEASE_SECONDS)
+        if until is None:
             return 0
+        own = TimeBox(LEASE_SECONDS / 2, self._now)
         try:
-            return self._turn(name, steps, box)
+            return self._turn(name, steps, (own,) if box is None else (own, box))
         finally:
-            self._store.unlease_campaign(name)
+            self._store.unlease_campaign(name, until)
 
-    def _turn(self, name: str, steps: int, box: TimeBox | None) -> int:
+    def _turn(self, name: str, steps: int, boxes: Collection[TimeBox]) -> int:
         """Some lines, from where the last turn ended: there may be thousands that wait."""
         campaign = self._store.campaign(name)
         if campaign is None:
@@ -142,7 +144,7 @@ class CampaignWork:
                 LOG.warning("campaign %s: %s/%s: %s", name, line.host, line.address, error)
             except Exception:
                 LOG.exception("campaign %s: %s/%s: unexpected", name, line.host, line.address)
-            if done >= steps or (box is not None and box.over):
+            if done >= steps or any(box.over for box in boxes):
                 break
         else:
             if len(page) + len(unread) < _CHUNK:
@@ -176,6 +178,8 @@ class CampaignWork:
             record = self._store.slot(slot)
             if (drive := learned(line, record)) is not None:
                 line = self._store.write_campaign_slot(line, replace(line, drive=drive))
+            if _claimed_in_vain(line, record, campaign):
+                line = self._store.write_campaign_slot(line, replace(line, was_free=False))
             move = next_move(line, record, _terms(campaign))
             if move.act in (CampaignAct.NOTHING, CampaignAct.END):
                 return self._carry_out(campaign, line, record, move)
@@ -189,10 +193,15 @@ class CampaignWork:
                 record = self._look(slot)
             move = next_move(line, record, _terms(campaign))
             if record is not None and move.act is CampaignAct.HOLD:
+                # Claimed before it is counted, and counted before it is held: of two that take the
+                # pool's last at once each sees the other.
+                line = self._write(line, move, was_free=True)
+                if not pool.spares(record, claimed=True):
+                    self._write(line, move, was_free=False)
+                    return False
                 why = holds.because(HoldCode.BY_PERSON, held_because(campaign))
                 self._store.hold(record, why, by=campaign.by)
-                pool.took(record)
-                line = self._write(line, replace(move, result="held"), was_free=True)
+                line = self._write(line, replace(move, result="held"))
                 record = self._look(slot)
                 move = next_move(line, record, _terms(campaign))
             held = record if move.act is CampaignAct.RELEASE else None
@@ -224,7 +233,7 @@ class CampaignWork:
             return False
         # The line before the release: who dies in between leaves a hold that the next turn ends,
         # and no slot that is erased twice.
-        self._write(line, move, was_free=line.was_free or _was_free(campaign, line, record, move))
+        self._write(line, move)
         if move.act is CampaignAct.RELEASE and record is not None:
             event = Event.RELEASED_BY_OPERATOR
             self._store.transition(record, event, reason=reason, by=by)
@@ -245,12 +254,11 @@ class CampaignWork:
         return self._store.write_campaign_slot(line, new)
 
 
-def _was_free(
-    campaign: Campaign, line: CampaignSlot, record: SlotRecord | None, move: CampaignMove
-) -> bool:
-    """Held from the pool by who died before the line said so: who waits was never asked for."""
-    ours = record is not None and record.reason == held_because(campaign)
-    return ours and move.act is CampaignAct.RELEASE and line.step is CampaignStep.WAITING
+def _claimed_in_vain(line: CampaignSlot, record: SlotRecord | None, campaign: Campaign) -> bool:
+    """Who claimed it did not come to hold it: it died, or a tenant was quicker."""
+    held = record is not None and record.state is State.HELD
+    ours = held and record is not None and record.reason == held_because(campaign)
+    return line.was_free and line.step is CampaignStep.WAITING and not ours
 
 
 class _Unread:
@@ -297,32 +305,29 @@ def _subject(name: str) -> str:
 
 
 class _Pool:
-    """What a turn may take, by class, counted once in it: a count reads every slot, and one for
-    each slot would make a campaign grow with the square."""
+    """What a turn may take, by class. How large the pool is is counted once in it: that reads every
+    slot, and one for each slot would make a campaign grow with the square."""
 
     def __init__(self, store: Store, campaign: Campaign) -> None:
         self._store = store
         self._campaign = campaign
-        self._free: Counter[str] | None = None
-        self._taken: Counter[str] = Counter()
+        self._whole: Counter[str] | None = None
 
-    def spares(self, record: SlotRecord) -> bool:
-        """Whether one more of its class may go."""
-        if self._free is None:
-            self._free = Counter()
+    def spares(self, record: SlotRecord, *, claimed: bool = False) -> bool:
+        """Whether one more of its class may go; with ``claimed`` it is among those that are
+        counted as gone."""
+        of = record.resource_class
+        if self._whole is None:
+            # By all: whoever begins one for each host means the share of the pool all the same.
+            # Before what is free: what is taken in between is counted as neither.
+            self._whole = Counter(self._store.taken_from_the_pool())
             for row in self._store.stock():
                 if row.state == State.AVAILABLE.value:
-                    self._free[row.resource_class] += row.slots
-            # By all: whoever begins one for each host means the share of the pool all the same.
-            self._taken.update(self._store.taken_from_the_pool())
-        of = record.resource_class
-        return spare(self._free[of], self._taken[of], self._campaign.keep)
-
-    def took(self, record: SlotRecord) -> None:
-        """One of its class was taken."""
-        if self._free is not None:
-            self._free[record.resource_class] -= 1
-            self._taken[record.resource_class] += 1
+                    self._whole[row.resource_class] += row.slots
+        # Others take as well meanwhile.
+        gone = self._store.taken_from_the_pool(claimed=True).get(of, 0)
+        left = self._whole[of] - gone + claimed
+        return spare(left, gone - claimed, self._campaign.keep)
 
 
 def _terms(campaign: Campaign) -> CampaignTerms:

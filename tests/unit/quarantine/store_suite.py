@@ -943,9 +943,13 @@ class StoreSuite(TotalsSuite, PagesSuite):
         assert store.taken_from_the_pool("another") == {}
         assert store.campaign_counts("c") == {"erasing": 1}
         assert store.is_campaign_open("c")
-        assert [store.lease_campaign("c", 60) for _ in range(2)] == [True, False]
-        store.unlease_campaign("c")
-        assert store.lease_campaign("c", 60)
+        until = store.lease_campaign("c", 60)
+        assert until is not None
+        assert store.lease_campaign("c", 60) is None
+        store.unlease_campaign("c", until - timedelta(seconds=1))  # who was too slow
+        assert store.lease_campaign("c", 60) is None
+        store.unlease_campaign("c", until)
+        assert store.lease_campaign("c", 60) is not None
         paused = store.set_campaign("c", CampaignState.PAUSED, (1,), reason="x", by=by)
         assert (paused.version, store.open_campaigns()) == (2, ["c"])
         assert [act.by for act in store.campaign_acts("c")] == [by, by]

@@ -435,6 +435,72 @@ def test_a_campaign_takes_what_another_one_lets_go_of(site: Site, plane: Plane) 
     assert record.next_hold.reason == "campaign b: for b"
 
 
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_a_drive_that_two_asked_for_is_left_to_neither_s_hold(
+    site: Site, plane: Plane, names: tuple[str, str]
+) -> None:
+    """The one that waited comes while the other one's hold stands."""
+    filled(site)
+    for name in names:
+        campaigns.begin(plane, name, QUERY, reason=f"for {name}", by=ADA, keep=1.0)
+        work(site).advance(name)
+    site.cloud.delete(USED)
+    site.go_on(600)
+    assert state(site, USED) is State.ERASING
+    for name in names:
+        assert "skipped" not in campaigns.show(plane, name).slots
+
+
+def test_two_that_take_at_once_keep_the_share_together(site: Site, plane: Plane) -> None:
+    """Each in a process of its own, and each has counted before the other one took."""
+    hosts = ["cmp1", "cmp2"]
+    slots = [slot_at(number, host) for host in hosts for number in range(5)]
+    greet(site.store, "cmp2")
+    for slot in slots:
+        available(site.store, site.cloud, slot)
+    for host in hosts:
+        query = CampaignQuery(host=host)
+        campaigns.begin(plane, f"fw-{host}", query, reason="x", by=ADA, keep=0.5)
+    others = [work(site)]
+
+    def look(slot: Slot) -> SlotRecord | None:
+        if others:
+            others.pop().advance("fw-cmp2")
+        return site.loop.look(slot)
+
+    CampaignWork(site.store, look, site.loop.consumers).advance("fw-cmp1")
+    assert [state(site, slot) for slot in slots].count(State.AVAILABLE) == 5
+
+
+@pytest.mark.parametrize("then", ["free", "let", "paused"])
+def test_who_dies_before_it_holds_took_nothing(
+    site: Site, plane: Plane, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    """The drive stays in the pool, or comes to a tenant who was quicker."""
+    filled(site)
+    begin(plane, keep=0.5)
+
+    def died(*_words: Any, **_named: Any) -> None:
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(site.store, "hold", died)
+        with pytest.raises(Died):
+            work(site).advance("fw1")
+    assert sum(site.store.taken_from_the_pool(claimed=True).values()) == 1
+    site.clock.forward(61)
+    if then == "let":
+        site.cloud.claim(FREE[0], "tenant")
+        site.go_on(60)
+    if then == "paused":
+        campaigns.put(plane, "fw1", CampaignState.PAUSED, **WORDS)
+    work(site).advance("fw1")
+    free = [state(site, slot) is State.AVAILABLE for slot in FREE]
+    took = {"free": 1, "let": 1, "paused": 0}[then]
+    assert sum(site.store.taken_from_the_pool(claimed=True).values()) == took
+    assert free.count(True) == {"free": 2, "let": 1, "paused": 3}[then]
+
+
 def test_a_moment_is_one_in_every_zone(site: Site, plane: Plane) -> None:
     """Its repetition from a shell elsewhere is the same campaign, and its preview the same."""
     filled(site)
@@ -542,15 +608,7 @@ def test_what_was_taken_is_finished_though_it_does_not_run(
     """It was held, the process died, and then a person put it."""
     filled(site)
     begin(plane, keep=0.5)
-
-    def died(*_words: Any, **_named: Any) -> None:
-        raise Died
-
-    monkeypatch.setattr(CampaignWork, "_write", died)
-    with pytest.raises(Died):
-        work(site).advance("fw1")
-    monkeypatch.undo()
-    assert state(site, FREE[0]) is State.HELD
+    die_behind_the_first_hold(site, monkeypatch)
     campaigns.put(plane, "fw1", put, **WORDS)
     site.go_on(120)
     assert state(site, FREE[0]) is State.ERASING
@@ -791,11 +849,14 @@ def test_one_campaign_that_cannot_be_read_stops_no_other(site: Site, plane: Plan
 
 
 def die_behind_the_first_hold(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    def died(*_words: Any, **_named: Any) -> None:
+    real = site.store.hold
+
+    def died(*words: Any, **named: Any) -> None:
+        real(*words, **named)
         raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr(CampaignWork, "_write", died)
+        patch.setattr(site.store, "hold", died)
         with pytest.raises(Died):
             work(site).advance("fw1")
     assert state(site, FREE[0]) is State.HELD

@@ -307,7 +307,9 @@ class Inbox:
         # Whatever it calls an address is part of the text: each would be a subject.
         said = [f"{codec.shown(at)}: {text}" if at else text for at, text in news[:_TOLD]]
         if len(news) > _TOLD:
-            said.append(f"and {len(news) - _TOLD} more, in the histories of their slots")
+            said.append(
+                f"and {len(news) - _TOLD} more; each slot's history has its own, up to {NOTES}"
+            )
         alarm(f"host {host.name}", AlarmCode.GATE_NEWS, "; ".join(said))
         of_slots: dict[str, list[str]] = {}
         for address, text in news:

@@ -29,6 +29,12 @@ at once on a disk that takes 60 ms for it the last one waits 1.5 s. A start wait
 its guest may."""
 
 
+_ASIDE = (
+    "'nvme-eraser gate adopt --renew' puts it aside and records the owners anew from libvirt's "
+    "files"
+)
+
+
 class BookError(EraserError):
     """The gate's book cannot be trusted. No guest with an NVMe drive starts until it is mended."""
 
@@ -57,14 +63,18 @@ def encode(book: Book) -> bytes:
 def decode(raw: bytes, name: str) -> Book:
     """The file's bytes to a book. Raises :class:`BookError` for any damage."""
     line, _, mark = raw.partition(b"\n")
+    if mark != hashlib.sha256(line).hexdigest().encode() + b"\n":
+        raise BookError(
+            f"{name} is damaged: expected the digest of its first line on its second, found none; "
+            f"{_ASIDE}"
+        )
     try:
-        if mark != hashlib.sha256(line).hexdigest().encode() + b"\n":
-            raise BadInputError("expected the digest of its first line on its second, found none")
         return codec.load(Book, line, "book")
     except BadInputError as error:
+        # As it was written: whoever puts it aside for a rollback loses the tickets in it.
         raise BookError(
-            f"{name} is damaged: {error}; 'nvme-eraser gate adopt --renew' puts it aside and "
-            "records the owners anew from libvirt's files"
+            f"{name} is whole, and this release cannot read it ({error}); install the release that "
+            f"wrote it again; else {_ASIDE}"
         ) from error
 
 

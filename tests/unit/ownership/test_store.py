@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import hashlib
+import json
 import os
 import signal
 import stat
@@ -75,6 +77,17 @@ def test_one_byte_of_damage_is_noticed_wherever_it_is(state: Path) -> None:
         with pytest.raises(books.BookError):
             books.load(state)
     assert path.read_bytes() == raw[:-1], "never mended by itself"
+
+
+def test_a_book_of_a_newer_release_is_not_called_damaged(state: Path) -> None:
+    """Whoever goes back a release is not told to put its tickets aside."""
+    write(state, FULL)
+    path = books.book_file(state)
+    line = codec.canonical(json.loads(path.read_bytes().splitlines()[0]) | {"later": 1})
+    path.write_bytes(line + b"\n" + hashlib.sha256(line).hexdigest().encode() + b"\n")
+    with pytest.raises(books.BookError, match="install the release that wrote it") as found:
+        books.load(state)
+    assert "damaged" not in str(found.value)
 
 
 def test_another_incarnation_keeps_owners_and_nothing_that_lets_in(state: Path) -> None:

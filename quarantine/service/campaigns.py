@@ -311,23 +311,24 @@ class _Pool:
     def __init__(self, store: Store, campaign: Campaign) -> None:
         self._store = store
         self._campaign = campaign
-        self._whole: Counter[str] | None = None
+        self._whole: Counter[str] = Counter()
+        self._gone: dict[str, int] | None = None
 
     def spares(self, record: SlotRecord, *, claimed: bool = False) -> bool:
-        """Whether one more of its class may go; with ``claimed`` it is among those that are
-        counted as gone."""
-        of = record.resource_class
-        if self._whole is None:
+        """Whether one more of its class may go; with ``claimed`` it is among those that are gone,
+        which are counted anew: others take as well."""
+        if self._gone is None:
             # By all: whoever begins one for each host means the share of the pool all the same.
             # Before what is free: what is taken in between is counted as neither.
-            self._whole = Counter(self._store.taken_from_the_pool())
+            self._whole.update(self._store.taken_from_the_pool())
             for row in self._store.stock():
                 if row.state == State.AVAILABLE.value:
                     self._whole[row.resource_class] += row.slots
-        # Others take as well meanwhile.
-        gone = self._store.taken_from_the_pool(claimed=True).get(of, 0)
-        left = self._whole[of] - gone + claimed
-        return spare(left, gone - claimed, self._campaign.keep)
+        if self._gone is None or claimed:
+            self._gone = self._store.taken_from_the_pool(claimed=True)
+        of = record.resource_class
+        gone = self._gone.get(of, 0) - claimed
+        return spare(self._whole[of] - gone, gone, self._campaign.keep)
 
 
 def _terms(campaign: Campaign) -> CampaignTerms:

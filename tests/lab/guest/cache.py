@@ -21,9 +21,11 @@ _KEEP_UNUSED_S: Final = 14 * 24 * 3600.0
 
 
 def default_root() -> Path:
-    """Return the cache directory: ``$NVME_QUARANTINE_CACHE`` or ``~/.cache/nvme-quarantine``."""
-    named = os.environ.get(CACHE_VARIABLE)
-    return Path(named) if named else Path.home() / ".cache" / "nvme-quarantine"
+    """The cache directory, the same as of ``tools/lib.sh``: ``$NVME_QUARANTINE_CACHE``, or
+    ``nvme-quarantine`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    if named := os.environ.get(CACHE_VARIABLE):
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nvme-quarantine"
 
 
 def digest(parts: Iterable[str | bytes]) -> str:

@@ -1,6 +1,7 @@
 """The cache of built things: complete or absent, built once, keyed by content."""
 
 import os
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -76,6 +77,7 @@ def test_the_directory_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     assert default_root() == tmp_path
     monkeypatch.delenv(CACHE_VARIABLE)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", "/home/somebody")
     assert default_root() == Path("/home/somebody/.cache/nvme-quarantine")
 
@@ -97,3 +99,25 @@ def test_a_digest_of_files_follows_name_content_and_mode(tmp_path: Path) -> None
     renamed = digest_files(tmp_path, [Path("other")])
 
     assert len({before, executable, changed, renamed}) == 4
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"XDG_CACHE_HOME": "/elsewhere"},
+        {"XDG_CACHE_HOME": ""},
+        {"XDG_CACHE_HOME": "/elsewhere", "NVME_QUARANTINE_CACHE": "/named"},
+    ],
+)
+def test_tools_and_tests_have_one_cache(
+    given: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("XDG_CACHE_HOME", "NVME_QUARANTINE_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    lib = Path(__file__).parents[3] / "tools" / "lib.sh"
+    script = f'. "{lib}" && printf %s "$cache"'
+    said = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert str(default_root()) == said.stdout

@@ -14,6 +14,9 @@ from eraser.host.sysfs import Host
 LIBVIRT_DAEMONS = ("libvirtd", "virtqemud")
 """Those that start guests: the one for all, or the modular one for QEMU."""
 
+_ENDED = ("Z", "X")
+"""States of a process that runs no more, reaped or not yet (proc(5), stat)."""
+
 
 @dataclass(frozen=True)
 class Process:
@@ -37,20 +40,19 @@ def processes(host: Host) -> Iterator[Process]:
         try:
             head, _, rest = host.text(f"/proc/{entry}/stat").rpartition(")")
             fields = rest.split()
-            if fields[0] not in ("Z", "X"):
+            if fields[0] not in _ENDED:
                 yield Process(int(entry), head.partition("(")[2], int(fields[19]))
         except (OSError, ValueError, IndexError):
             continue  # it ended while we looked
 
 
 def is_alive(host: Host, pid: int) -> bool:
-    """Whether a process runs; one that nobody has reaped yet (Z) does not (proc(5), stat). Raises
-    ``OSError``."""
+    """Whether a process runs; one that nobody has reaped yet does not. Raises ``OSError``."""
     try:
         stat = host.text(f"/proc/{pid}/stat")
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+    return stat.rpartition(")")[2].split()[0] not in _ENDED
 
 
 def libvirt_daemons(host: Host, running: tuple[Process, ...]) -> tuple[Process, ...]:

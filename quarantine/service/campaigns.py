@@ -256,9 +256,11 @@ class CampaignWork:
 
 def _claimed_in_vain(line: CampaignSlot, record: SlotRecord | None, campaign: Campaign) -> bool:
     """Who claimed it did not come to hold it: it died, or a tenant was quicker."""
-    held = record is not None and record.state is State.HELD
-    ours = held and record is not None and record.reason == held_because(campaign)
-    return line.was_free and line.step is CampaignStep.WAITING and not ours
+    if not line.was_free or line.step is not CampaignStep.WAITING:
+        return False
+    if record is None or record.state is not State.HELD:
+        return True
+    return record.reason != held_because(campaign)
 
 
 class _Unread:

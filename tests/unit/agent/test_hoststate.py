@@ -11,14 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from eraser.agent import hoststate
 from eraser.agent.hoststate import CONTROLLER_FILE, KEY_FILE, HostState, OrderRefusedError, keygen
 from eraser.errors import BadInputError
+from eraser.ownership import pending
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot
 from eraser.protocol.order import ORDER_TYPE, EraseOrder
 from eraser.protocol.report import REPORT_TYPE
+from eraser.protocol.ticket import Ticket
 from eraser.protocol.transport.signing import PrivateKey
 from eraser.state.hostcard import OrderHead, order_file
+from tests.unit.ownership.parts import TICKET
 from tests.unit.protocol.test_codec import ORDER
 
 CONTROLLER = PrivateKey.generate()
@@ -100,6 +104,46 @@ def test_two_workers_keep_the_newest(state: HostState) -> None:
     slower.accept(token(order(state)))
     slower.other.join()
     assert state.orders() == (newer,)
+
+
+def test_two_workers_keep_the_newest_ticket(
+    state: HostState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = dataclasses.replace(TICKET, slot=order(state).slot)
+    newer = dataclasses.replace(older, generation=older.generation + 1)
+    other = threading.Thread(target=pending.put, args=(state.directory, newer))
+    get = pending.get
+
+    def slower(directory: Path, address: str) -> Ticket | None:
+        found = get(directory, address)
+        if threading.current_thread() is not other:
+            monkeypatch.setattr(pending, "get", get)
+            other.start()
+            other.join(0.2)
+        return found
+
+    monkeypatch.setattr(pending, "get", slower)
+    assert pending.put(state.directory, older)
+    other.join()
+    assert pending.get(state.directory, older.slot.address) == newer
+
+
+def test_two_workers_use_no_number_twice(state: HostState, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two hellos with one number the control plane hears one."""
+    found: list[int] = []
+    other = threading.Thread(target=lambda: found.append(state.next_sequence("hello")))
+    replace = hoststate.replace_durably
+
+    def slower(path: Path, data: bytes) -> None:
+        if threading.current_thread() is not other:
+            other.start()
+            other.join(0.2)
+        replace(path, data)
+
+    monkeypatch.setattr(hoststate, "replace_durably", slower)
+    found.append(state.next_sequence("hello"))
+    other.join()
+    assert sorted(found) == [1, 2]
 
 
 def test_orders_that_are_not_ours_are_refused(state: HostState) -> None:

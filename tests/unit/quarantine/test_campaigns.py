@@ -35,7 +35,7 @@ from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event, State
 from quarantine.rules import holds
 from quarantine.rules.campaign import CampaignAct, CampaignTerms, next_move, spare
-from quarantine.service.campaigns import CampaignWork
+from quarantine.service.campaigns import LEASE_SECONDS, CampaignWork
 from tests.unit.quarantine import test_decide as a
 from tests.unit.quarantine.smallcloud import (
     RC,
@@ -983,3 +983,18 @@ def test_a_slow_placement_keeps_the_loop_from_nothing_for_long(site: Site, plane
     for _ in range(20):
         busy.advance_all(seconds=10)
     assert set(looked) >= set(FREE), "each comes to its turn"
+
+
+def test_a_turn_is_over_before_its_lease_is(site: Site, plane: Plane) -> None:
+    """Somebody else may go on then."""
+    filled(site)
+    begin(plane, keep=0.0)
+    looked: list[Slot] = []
+
+    def slow(slot: Slot) -> SlotRecord | None:
+        looked.append(slot)
+        site.clock.forward(LEASE_SECONDS / 2)
+        return site.store.slot(slot)
+
+    CampaignWork(site.store, slow, site.loop.consumers, site.clock.monotonic).advance("fw1")
+    assert set(looked) == {FREE[0]}

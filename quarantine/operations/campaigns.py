@@ -97,10 +97,7 @@ def preview(
                 free[place.resource_class, place.model] += 1
         which = store.campaign_page(query, limit=limit)
         paces = {model: pace_of(store, model) for _of, model in free if model is not None}
-        pool = Counter[str]()
-        for row in store.stock():
-            if row.state == State.AVAILABLE:
-                pool[row.resource_class] += row.slots
+        pool = store.free_of_each_class()
     longest: float | None = 0.0
     for _of, model in free:
         known = paces.get(model or "")
@@ -111,7 +108,7 @@ def preview(
     of_class = Counter[str]()
     for (of, _model), count in free.items():
         of_class[of] += count
-    at_a_time = {of: math.floor((1 - keep) * pool[of] + 1e-9) for of in of_class}
+    at_a_time = {of: math.floor((1 - keep) * pool.get(of, 0) + 1e-9) for of in of_class}
     stuck = any(not at_a_time[of] for of in of_class)
     turns = (
         0 if stuck else max((math.ceil(of_class[of] / at_a_time[of]) for of in of_class), default=0)

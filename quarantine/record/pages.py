@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import logging
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -32,7 +33,7 @@ _CERTIFICATES = models.certificates
 
 CHUNK: Final = 500
 """Rows that a walk over all of them has in memory."""
-PLACES: Final = 2000
+PLACES: Final = 500
 """Of rows that are a few words long."""
 
 
@@ -260,7 +261,8 @@ class PageRepository(Repository):
         """Slots that a campaign is about, by id; but for retired ones. There may be as many as the
         fleet has: of all of them their ids are in memory, and of some the rest."""
         with self._reading() as db:
-            ids = sorted(db.execute(_campaign(sa.select(_SLOTS.c.id), query)).scalars())
+            every = db.execute(_campaign(sa.select(_SLOTS.c.id), query)).yield_per(PLACES).scalars()
+            ids = array("q", sorted(array("q", every)))
         for first in range(0, len(ids), PLACES):
             # Asked again: between two pages a slot may have come to be another campaign's affair.
             which = _SLOTS.c.id.in_(ids[first : first + PLACES])

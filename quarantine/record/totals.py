@@ -182,6 +182,13 @@ class TotalsRepository(Repository):
         with self._reading() as db:
             return [FreeTotal(row[0], row[1], bool(row[2]), row[3]) for row in db.execute(query)]
 
+    def free_of_each_class(self) -> dict[str, int]:
+        """Free drives by class: the pool, as a campaign leaves a share of it."""
+        of = _SLOTS.c.resource_class
+        query = sa.select(of, sa.func.count()).where(_SLOTS.c.state == State.AVAILABLE.value)
+        with self._reading() as db:
+            return {row[0]: row[1] for row in db.execute(query.group_by(of)) if fits(of, row[0])}
+
     def stock(self, host: str | None = None) -> list[StockTotal]:
         """Slots by host, class, state and code of the hold."""
         by = (_SLOTS.c.host, _SLOTS.c.resource_class, _SLOTS.c.state, _SLOTS.c.hold_code)

@@ -323,9 +323,7 @@ class _Pool:
             # By all: whoever begins one for each host means the share of the pool all the same.
             # Before what is free: what is taken in between is counted as neither.
             self._whole.update(self._store.taken_from_the_pool())
-            for row in self._store.stock():
-                if row.state == State.AVAILABLE.value:
-                    self._whole[row.resource_class] += row.slots
+            self._whole.update(self._store.free_of_each_class())
         if self._gone is None or claimed:
             self._gone = self._store.taken_from_the_pool(claimed=True)
         of = record.resource_class

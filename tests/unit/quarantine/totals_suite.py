@@ -173,6 +173,13 @@ class TotalsSuite:
         theirs = StockTotal("b", CLASS, "released", None, 1)
         assert sorted(site.store.stock(), key=str) == [*mine, theirs]
 
+    def test_the_pool_by_class(self, site: Site) -> None:
+        assert site.store.free_of_each_class() == {}
+        site.available("a/0000:01:00.0")
+        site.available("b/0000:02:00.0")
+        site.released("b/0000:01:00.0")
+        assert site.store.free_of_each_class() == {CLASS: 2}
+
     def test_what_comes_back_by_itself(self, site: Site) -> None:
         site.available("a/0000:01:00.0")
         working = site.erasing("a/0000:02:00.0")

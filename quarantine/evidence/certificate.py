@@ -17,6 +17,7 @@ from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import Label
 from eraser.protocol.remarks import remarks
 from eraser.protocol.report import (
+    CommandRecord,
     ControllerFacts,
     EraseReport,
     HealthRecord,
@@ -32,9 +33,9 @@ from quarantine.evidence import (
     downgrades,
     format1,
     images,
-    methods,
     outcomes,
     reading,
+    sentcommands,
     terms,
     undone,
     wording,
@@ -57,6 +58,7 @@ from quarantine.evidence.sections import (
     ValidationDecision,
     VerificationStatement,
 )
+from quarantine.evidence.sentcommands import SentCommands
 
 CERTIFICATE_TYPE = "nvme-quarantine.certificate+json"
 """The JWS ``typ``: no order or report can pass for a certificate."""
@@ -426,7 +428,8 @@ def namespaces(facts: ControllerFacts) -> tuple[NamespaceStatement, ...]:
 
 def _sanitization(testimony: CertificateEvidence, label: Label, issuer: Issuer) -> Sanitization:
     order, report = testimony.order, testimony.report
-    techniques = tuple(_technique(record, report) for record in report.methods)
+    sent = SentCommands(report.commands)
+    techniques = tuple(_technique(record, sent.of(record)) for record in report.methods)
     return Sanitization(
         method=label,
         asked=report.asked,
@@ -452,13 +455,12 @@ def finished(report: EraseReport) -> str:
     return (report.methods[-1].ended_at if report.methods else "") or report.finished_at
 
 
-def _technique(record: MethodRecord, report: EraseReport) -> Technique:
-    sent = wording.sent(record, report)
+def _technique(record: MethodRecord, sent: CommandRecord | None) -> Technique:
     return Technique(
         technique=terms.TECHNIQUES[record.method].name,
         command=record.method,
         description=wording.description(record),
-        opcode=methods.SANITIZE_OPCODE if record.method.is_sanitize else methods.FORMAT_OPCODE,
+        opcode=sentcommands.opcode_of(record.method),
         cdw10=record.cdw10,
         nsid=record.nsid,
         sent="" if sent is None else shlex.join(sent.argv),

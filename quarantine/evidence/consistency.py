@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from eraser.protocol.policy import Label, VerificationMode
 from quarantine.errors import BadInputError
-from quarantine.evidence import clocks, methods, outcomes, reading, sanitizelog
+from quarantine.evidence import clocks, human, outcomes, reading, sanitizelog, sentcommands
 from quarantine.evidence.sections import (
     Certificate,
     Technique,
@@ -85,7 +85,7 @@ def _label(body: Certificate) -> Iterator[str]:
             f"achieved, found {done.downgraded}"
         )
     for said in done.techniques:
-        opcode = methods.SANITIZE_OPCODE if said.command.is_sanitize else methods.FORMAT_OPCODE
+        opcode = sentcommands.opcode_of(said.command)
         if said.opcode != opcode:
             yield f"{said.command}: expected opcode {opcode:#x}, found {said.opcode:#x}"
         if said.command.is_sanitize != (done.method is Label.PURGE):
@@ -103,7 +103,9 @@ def _reported(said: Technique) -> Iterator[str]:
     try:
         log = sanitizelog.parse(said.log_after, f"{said.command}: log after")
     except BadInputError as error:
-        yield str(error)
+        # A run that another stands for may have none; its sentence says so.
+        if outcomes.UNTOLD not in said.reported or outcomes.ended_well(said):
+            yield str(error)
         return
     wanted = f"(SSTAT {log.status}), SCDW10 {log.cdw10:#x}"
     if wanted not in said.reported:
@@ -220,7 +222,12 @@ def _sentence(said: VerificationStatement) -> Iterator[str]:
         "4", "1,000", layout, f"{inside * reading.BLOCK:,}", f"{said.sampled:,}",
         f"{said.blocks:,}", f"{_known(said):,}", *_behind_bound(said),
     }  # fmt: skip
-    likely = {f"{said.confidence:.6g}", f"{said.confidence:.5g}"}
+    # Rounded down; by earlier releases to the nearest.
+    likely = {
+        human.probability(said.confidence),
+        f"{said.confidence:.6g}",
+        f"{said.confidence:.5g}",
+    }
     for number in (found.rstrip(",") for found in _NUMBER.findall(_SHARE.sub("", text))):
         if number not in counts | likely:
             yield f"verification: no count of this certificate is the {number} of its sentence"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from decimal import ROUND_DOWN, Context, Decimal
 
 
 def size(count: int) -> str:
@@ -29,6 +30,12 @@ def duration(seconds: float) -> str:
 def percent(fraction: float) -> str:
     """Rounded up: a bound that is printed smaller than it is would be a lie."""
     return f"{math.ceil(fraction * 1e8) / 1e6:.6f} %"
+
+
+def probability(share: float) -> str:
+    """Six digits, rounded down: one that is printed larger than it is would be a lie, and none is
+    1."""
+    return f"{Decimal(repr(share)).normalize(Context(prec=6, rounding=ROUND_DOWN)):f}"
 
 
 def moment(iso: str) -> str:

@@ -15,11 +15,10 @@ from eraser.protocol.report import ControllerFacts, EraseReport, MethodRecord, V
 from quarantine.errors import BadInputError
 from quarantine.evidence import sanitizelog
 from quarantine.evidence.sanitizelog import SanitizeStatus
+from quarantine.evidence.sentcommands import SentCommands
 
-SANITIZE_OPCODE = 0x84
-FORMAT_OPCODE = 0x80
-NAMESPACE_OPCODE = 0x0D
-"""NVM Express Base 2.0, figure 138 (admin opcodes)."""
+MOST_RECORDS = 1024
+"""In one report: as often as a drive has namespaces, some times over."""
 
 SANITIZE_MASK = 0x20F
 """CDW10 of Sanitize (Base 2.0, figure 311): SANACT 2:0, AUSE 3, NDAS 9. The last two stay 0."""
@@ -79,12 +78,17 @@ def contradictions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     if not report.methods:
         yield "expected at least one method that was carried out, found none"
         return
+    if len(report.methods) > MOST_RECORDS:
+        yield f"expected {MOST_RECORDS} records of methods at most, found {len(report.methods)}"
+        return
     yield from _plan(order, report)
     yield from _reach(report)
     passed = {id(record) for record in tolerated(order.policy, report.methods)}
+    sent = SentCommands(report.commands)
     for record in standing(report):
         if id(record) not in passed:
-            yield from _method(record, report)
+            yield from _method(record, report, sent)
+    yield from sent.breaking_seal(report.methods[-1])
 
 
 def standing(report: EraseReport) -> tuple[MethodRecord, ...]:
@@ -217,7 +221,7 @@ def _reach(report: EraseReport) -> Iterator[str]:
             )
 
 
-def _method(record: MethodRecord, report: EraseReport) -> Iterator[str]:
+def _method(record: MethodRecord, report: EraseReport, sent: SentCommands) -> Iterator[str]:
     name = str(record.method)
     if record.verdict is not Verdict.ERASED:
         yield f"{name}: expected the verdict erased, found {record.verdict} ({record.reason})"
@@ -228,12 +232,14 @@ def _method(record: MethodRecord, report: EraseReport) -> Iterator[str]:
             f"found CDW10 {record.cdw10:#x}"
         )
     if record.method.is_sanitize:
-        yield from _sanitize(record, report, name)
-    elif not _sent(record, report, FORMAT_OPCODE, (0,)):
+        yield from _sanitize(record, report, name, sent)
+    elif not sent.has(record, (0,)):
         yield f"{name}: expected a Format with CDW10 {record.cdw10:#x} and status 0, found none"
 
 
-def _sanitize(record: MethodRecord, report: EraseReport, name: str) -> Iterator[str]:
+def _sanitize(
+    record: MethodRecord, report: EraseReport, name: str, sent: SentCommands
+) -> Iterator[str]:
     try:
         after = sanitizelog.parse(record.log_after, f"{name}: log after")
     except BadInputError as error:
@@ -258,15 +264,5 @@ def _sanitize(record: MethodRecord, report: EraseReport, name: str) -> Iterator[
         yield str(error)
     # A status of None is a command whose exit was lost with its sender, and a sender that died at
     # once left no record of it at all: log 81h speaks for both.
-    if not report.resumed and not _sent(record, report, SANITIZE_OPCODE, (0, None)):
+    if not report.resumed and not sent.has(record, (0, None)):
         yield f"{name}: expected a Sanitize with CDW10 {record.cdw10:#x} as sent, found none"
-
-
-def _sent(
-    record: MethodRecord, report: EraseReport, opcode: int, statuses: tuple[int | None, ...]
-) -> bool:
-    return any(
-        (command.opcode, command.nsid, command.cdw10) == (opcode, record.nsid, record.cdw10)
-        and command.status in statuses
-        for command in report.commands
-    )

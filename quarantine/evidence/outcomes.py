@@ -9,6 +9,9 @@ from quarantine.errors import BadInputError
 from quarantine.evidence import sanitizelog, terms
 from quarantine.evidence.sections import Technique
 
+UNTOLD = "Log 81h after it is not on record"
+"""Of a run that counts for nothing: another one stands for it, or the policy lets it fail."""
+
 
 def tried(techniques: Sequence[Technique]) -> tuple[str, ...]:
     """The commands' names, each once, in order."""

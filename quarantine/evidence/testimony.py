@@ -17,7 +17,7 @@ from eraser.protocol.report import REPORT_TYPE, EraseReport, Verdict
 from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate, clocks, images, methods, reading
+from quarantine.evidence import certificate, clocks, images, methods, reading, sentcommands
 from quarantine.evidence.certificate import CertificateEvidence, Link, token_digest
 from quarantine.evidence.sections import FORMAT, Certificate
 from quarantine.record.words.facts import SignedTestimony
@@ -190,7 +190,7 @@ def _sanitization(body: Certificate, order: EraseOrder, report: EraseReport) -> 
     for number, (said, record) in enumerate(zip(done.techniques, report.methods, strict=False)):
         where = f"sanitization.techniques[{number}]"
         yield f"{where}.command", said.command, record.method
-        opcode = methods.SANITIZE_OPCODE if record.method.is_sanitize else methods.FORMAT_OPCODE
+        opcode = sentcommands.opcode_of(record.method)
         yield f"{where}.opcode", said.opcode, opcode
         for name in (
             "cdw10", "nsid", "log_before", "log_after", "attempts", "adopted", "seconds",

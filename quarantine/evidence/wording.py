@@ -10,7 +10,6 @@ from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import Label, VerificationMode
 from eraser.protocol.profile import NamespaceLayout
 from eraser.protocol.report import (
-    CommandRecord,
     ControllerFacts,
     EraseReport,
     LinkRecord,
@@ -18,7 +17,16 @@ from eraser.protocol.report import (
     Verdict,
     VerificationRecord,
 )
-from quarantine.evidence import clocks, downgrades, human, methods, outcomes, reading, sanitizelog
+from quarantine.errors import BadInputError
+from quarantine.evidence import (
+    downgrades,
+    human,
+    methods,
+    outcomes,
+    reading,
+    sanitizelog,
+    sentcommands,
+)
 from quarantine.evidence.sections import Sanitization, VerificationStatement
 from quarantine.evidence.terms import TECHNIQUES
 
@@ -131,22 +139,6 @@ def link(seen: LinkRecord) -> str:
     return f"PCI Express, {seen.width} lanes at {seen.speed:g} GT/s{able}"
 
 
-def sent(record: MethodRecord, report: EraseReport) -> CommandRecord | None:
-    """The command that was carried out, as the host recorded it; None where it was not.
-
-    A method may have been run twice: its command is the last one that was sent before its end.
-    """
-    opcode = methods.SANITIZE_OPCODE if record.method.is_sanitize else methods.FORMAT_OPCODE
-    found = [
-        c
-        for c in report.commands
-        if (c.opcode, c.nsid, c.cdw10) == (opcode, record.nsid, record.cdw10)
-        and c.status in (0, None)
-        and not (record.ended_at and clocks.later(c.started_at, record.ended_at))
-    ]
-    return found[-1] if found else None
-
-
 def description(record: MethodRecord) -> str:
     """The operation, and what of it was reported: that it did its work is the drive's word."""
     technique = TECHNIQUES[record.method]
@@ -156,13 +148,19 @@ def description(record: MethodRecord) -> str:
 
 
 def reported(record: MethodRecord) -> str:
-    """What the drive said of the method. Raises ``BadInputError`` for a log that is none."""
+    """What the drive said of the method. Raises ``BadInputError`` for a log that is none, of one
+    whose success is claimed."""
     without = ""
     if record.verdict is not Verdict.ERASED:
         without = f"No success of this run is on record: {record.reason or record.verdict}."
     if not record.method.is_sanitize:
         return without or "The drive completed the command with status 0 (success)."
-    log = sanitizelog.parse(record.log_after, f"{record.method}: log after")
+    try:
+        log = sanitizelog.parse(record.log_after, f"{record.method}: log after")
+    except BadInputError as error:
+        if not without:
+            raise
+        return f"{without} {outcomes.UNTOLD}: {error}."
     seal = "set" if log.global_data_erased else "not set"
     other = "" if log.cdw10 == record.cdw10 else "; that is another command's"
     # As an earlier one left it, where the drive refused this one.
@@ -203,7 +201,7 @@ def confidence(record: VerificationRecord) -> str:
         + "; the media itself was not read below it."
     )
     blocks, share = reading.total_blocks(record), human.percent(reading.residual_shown(record))
-    likely = f"with a probability of {record.confidence:.6g}"
+    likely = f"with a probability of {human.probability(record.confidence)}"
     if whole:
         places = f"All {blocks:,} blocks of 4 KiB were read"
     else:
@@ -312,9 +310,9 @@ def _layout_changes(report: EraseReport) -> str:
         # Among I/O commands the number is Reservation Register's (Base 2.0, 7).
         if sent.status or "io-passthru" in sent.argv:
             continue
-        if sent.opcode == methods.NAMESPACE_OPCODE:
+        if sent.opcode == sentcommands.NAMESPACE_OPCODE:
             what = _DELETED if sent.cdw10 & 0xF else _CREATED
-        elif sent.opcode == methods.FORMAT_OPCODE:
+        elif sent.opcode == sentcommands.FORMAT_OPCODE:
             what, given = _FORMATTED, sent.cdw10 & ~methods.FORMAT_SES_MASK
             same = sent.nsid in temporary or formats.get(sent.nsid) == given
             every = tuple(formats) if sent.nsid == methods.ALL_NAMESPACES else (sent.nsid,)

@@ -151,8 +151,8 @@ def verification(body: Certificate) -> Iterator[Row]:
     yield (
         "Bound",
         f"a remainder above {human.percent(seen.residual_asked)} was to be found with a "
-        f"probability of {seen.confidence:.6g}; above {human.percent(seen.residual_shown)} it "
-        "would have been",
+        f"probability of {human.probability(seen.confidence)}; "
+        f"above {human.percent(seen.residual_shown)} it would have been",
     )
     yield (
         "Canaries, fingerprints",

@@ -17,7 +17,8 @@ from eraser.protocol.policy import Label, Unallocated
 from eraser.protocol.profile import layout_differences
 from eraser.protocol.remarks import remarks
 from eraser.protocol.report import EraseReport, Outcome, Verdict
-from quarantine.evidence import certificate, consistency, images, methods, reading, undone
+from quarantine.errors import BadInputError
+from quarantine.evidence import bounds, certificate, consistency, images, methods, reading, undone
 from quarantine.evidence.certificate import CertificateEvidence, Link
 from quarantine.evidence.sections import Issuer
 from quarantine.record.words.facts import SlotRecord
@@ -216,6 +217,7 @@ def _claims(order: EraseOrder, report: EraseReport) -> Iterator[str]:
         yield f"expected policy {order.policy.name!r}, found {report.policy!r}"
     if report.profile != order.profile.name:
         yield f"expected profile {order.profile.name!r}, found {report.profile!r}"
+    yield from bounds.contradictions(report)
     yield from methods.contradictions(order, report)
     yield from reading.contradictions(order, report)
 
@@ -229,7 +231,11 @@ def _unsayable(order: EraseOrder, report: EraseReport) -> Iterator[str]:
         return  # there will be none
     # Without a history, and issued when the host finished: our clock is not what is looked at.
     evidence = CertificateEvidence(order, "", report, "", "", "", "", (), withheld=report.reasons)
-    body = certificate.build(evidence, Issuer(), Link(), report.finished_at)
+    try:
+        body = certificate.build(evidence, Issuer(), Link(), report.finished_at)
+    except BadInputError as error:
+        yield str(error)
+        return
     yield from consistency.contradictions(body)
     size = certificate.file_bytes(body)
     if size > MAX_CERTIFICATE_BYTES:

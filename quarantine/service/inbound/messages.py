@@ -401,10 +401,11 @@ class Inbox:
     ) -> ReasonedRuling:
         """A record that is damaged holds: the very report would only be refused again."""
         try:
-            return check(order, report, record, self.registrar.images(order.identity))
+            images = self.registrar.images(order.identity)
         except (BadInputError, UnreadableError) as error:
             decision = check(order, report, record)
             return _without_past(decision, error) if decision.ruling is Ruling.CERTIFY else decision
+        return check(order, report, record, images)
 
     def _take_receipt(self, host: HostRecord, receipt: TicketReceipt, raw: bytes) -> None:
         record = self.store.slot(receipt.slot)

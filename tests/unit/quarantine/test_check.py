@@ -217,7 +217,11 @@ def cleared(formatted: tuple[int, ...], *, temporary: bool = False, fna: int = 4
     return replace(
         CLEARED,
         methods=tuple(replace(FORMAT, nsid=nsid) for nsid in formatted),
-        commands=tuple(command(0x80, 0x200, nsid=nsid) for nsid in formatted),
+        commands=(
+            *([command(0x0D, 0)] if temporary else []),
+            *(command(0x80, 0x200, nsid=nsid) for nsid in formatted),
+            *([command(0x0D, 1, nsid=2)] if temporary else []),
+        ),
         facts_before=facts,
         facts_after=facts,
         verification=replace(VERIFICATION, namespaces=counts, sampled=2 * SAMPLED),
@@ -289,10 +293,15 @@ def test_clear_is_held_where_purge_was_asked() -> None:
     assert "allows no downgrade" in reason
 
 
+SILENT = replace(FACTS, dlfeat=(0,))
+"""A drive that does not say what deallocated blocks read as."""
+
+
 def test_noise_after_a_crypto_erase_is_certified_when_probes_are_gone() -> None:
-    counts = replace(COUNTS, zeros=1000, random=SAMPLED - 1000, uniform="")
+    counts = replace(COUNTS, zeros=1000, random=SAMPLED - 1000, uniform="", expected="unknown")
     seen = replace(VERIFICATION, expected="unknown", namespaces=(counts,))
-    assert ruled(replace(REPORT, verification=seen))[0] is Ruling.CERTIFY
+    report = replace(REPORT, facts_after=SILENT, verification=seen)
+    assert ruled(report)[0] is Ruling.CERTIFY
 
 
 @pytest.mark.parametrize(
@@ -303,9 +312,9 @@ def test_noise_is_certified_by_places_that_count_everywhere(
 ) -> None:
     """1,024 canaries that all stood in another namespace tell nothing of this one. A host of before
     does not say which count."""
-    counts = replace(COUNTS, zeros=0, random=SAMPLED, uniform="")
+    counts = replace(COUNTS, zeros=0, random=SAMPLED, uniform="", expected="unknown")
     seen = replace(VERIFICATION, expected="unknown", namespaces=(counts,), probed=probed)
-    ruling, reason = ruled(replace(REPORT, verification=seen))
+    ruling, reason = ruled(replace(REPORT, facts_after=SILENT, verification=seen))
     assert ruling is (Ruling.CERTIFY if certified else Ruling.HOLD)
     assert ("688 canaries or fingerprints" in reason) is not certified
 
@@ -321,7 +330,7 @@ def spread(*reads: int, sizes: tuple[int, ...], order: EraseOrder = ORDER) -> tu
     """A drive with namespaces of these sizes (4 KiB blocks), of which so many were read."""
     spaces = tuple(replace(NAMESPACE, nsid=n, blocks=8 * size) for n, size in enumerate(sizes, 1))
     counts = tuple(
-        replace(COUNTS, nsid=n, blocks=size, read=read, zeros=read)
+        replace(COUNTS, nsid=n, blocks=size, read=read, zeros=read, reread=min(5000, size))
         for n, (size, read) in enumerate(zip(sizes, reads, strict=True), 1)
     )
     facts = replace(FACTS, namespaces=spaces, dlfeat=(1,) * len(sizes))
@@ -384,15 +393,20 @@ def test_a_bound_that_is_better_than_asked_for_needs_its_own_share() -> None:
     assert "namespace 2: expected at least 69076 blocks read" in ruled(report, order)[1]
 
 
-def test_a_residual_that_is_next_to_nothing_breaks_nothing() -> None:
-    seen = replace(VERIFICATION, residual=5e-324)
-    assert ruled(replace(REPORT, verification=seen)) == (Ruling.CERTIFY, "")
+@pytest.mark.parametrize(
+    "changes", [{"residual": 5e-324}, {"residual": 0.00005}, {"confidence": 1 - 1e-15}]
+)
+def test_a_host_names_no_bound_that_nobody_asked_for(changes: dict[str, float]) -> None:
+    """The certificate would print it as what was to be found, and with what probability."""
+    ruling, reason = ruled(replace(REPORT, verification=replace(VERIFICATION, **changes)))
+    assert ruling is Ruling.HOLD
+    assert "expected confidence 0.999 at residual 0.0001" in reason
 
 
 def test_a_full_read_is_certified_with_fewer_blocks_than_the_sample_asks() -> None:
     facts = replace(FACTS, namespaces=(replace(NAMESPACE, blocks=8000),))
     order = replace(ORDER, profile=replace(ORDER.profile, namespaces=facts.namespaces))
-    counts = replace(COUNTS, blocks=1000, read=1000, zeros=1000)
+    counts = replace(COUNTS, blocks=1000, read=1000, zeros=1000, reread=1000)
     seen = replace(
         VERIFICATION, done=VerificationMode.FULL, sampled=1000, seed="", namespaces=(counts,),
         canaries_planted=1000, canaries_checked=1000,
@@ -706,7 +720,7 @@ HELD: dict[str, tuple[EraseReport, str]] = {
             sampled=BLOCKS,
             namespaces=(replace(COUNTS, read=BLOCKS, zeros=BLOCKS),),
         ),
-        "no count of this certificate",
+        "expected a seed in hexadecimal",
     ),
     "more than a certificate may hold": (
         replace(REPORT, residues=("x" * codec.MAX_DOCUMENT_BYTES,)),
@@ -857,7 +871,7 @@ def quirky(**changes: Any) -> EraseOrder:
 
 def test_a_quirk_changes_what_had_to_be_run() -> None:
     order = quirky(skip=(Method.SANITIZE_BLOCK,))
-    alone = replace(REPORT, methods=(CRYPTO,))
+    alone = replace(REPORT, methods=(CRYPTO,), commands=(command(0x84, 4),))
     assert ruled(alone)[0] is Ruling.HOLD
     assert ruled(alone, order) == (Ruling.CERTIFY, "")
     ruling, reason = ruled(REPORT, order)
@@ -867,12 +881,16 @@ def test_a_quirk_changes_what_had_to_be_run() -> None:
     assert ruled(other, order)[0] is Ruling.HOLD
     turned = quirky(purge_methods=(Method.SANITIZE_BLOCK, Method.SANITIZE_CRYPTO))
     assert ruled(REPORT, turned)[0] is Ruling.HOLD
-    assert ruled(replace(REPORT, methods=(BLOCK, CRYPTO)), turned) == (Ruling.CERTIFY, "")
+    other_way = replace(REPORT, methods=(BLOCK, CRYPTO), commands=REPORT.commands[::-1])
+    assert ruled(other_way, turned) == (Ruling.CERTIFY, "")
 
 
 def test_fewer_methods_need_their_permission() -> None:
     facts = replace(FACTS, sanicap=1)
-    fewer = replace(REPORT, methods=(CRYPTO,), facts_before=facts, facts_after=facts)
+    fewer = replace(
+        REPORT, methods=(CRYPTO,), commands=(command(0x84, 4),), facts_before=facts,
+        facts_after=facts,
+    )  # fmt: skip
     assert ruled(fewer)[0] is Ruling.CERTIFY
     ruling, reason = ruled(fewer, replace(ORDER, policy=Policy(allow_fewer=False)))
     assert ruling is Ruling.HOLD

@@ -16,7 +16,15 @@ from quarantine.evidence.sections import Certificate
 from quarantine.rules.reports.check import Ruling
 from tests.unit.quarantine.test_certificate import ISSUER, evidence_of
 from tests.unit.quarantine.test_check import ruled
-from tests.unit.quarantine.testimony import COUNTS, ORDER, REPORT, SAMPLED, VERIFICATION
+from tests.unit.quarantine.testimony import (
+    COUNTS,
+    FACTS,
+    NAMESPACE,
+    ORDER,
+    REPORT,
+    SAMPLED,
+    VERIFICATION,
+)
 
 NIST = VerificationMode.NIST
 ASKED = replace(ORDER, policy=Policy(verification=Verification(mode=NIST)))
@@ -106,8 +114,9 @@ def test_namespaces_that_promise_different_things_each_keep_their_own() -> None:
         canaries_checked=0, fingerprints_taken=0, fingerprints_checked=0, sampled=2 * SAMPLED,
         missing_probes=("canaries: write protected",),
     )  # fmt: skip
-    _ruling, reason = ruled(replace(REPORT, verification=both))
+    facts = replace(FACTS, namespaces=(NAMESPACE, replace(NAMESPACE, nsid=2)), dlfeat=(1, 2))
+    _ruling, reason = ruled(replace(REPORT, facts_after=facts, verification=both))
     assert "decide nothing" not in reason
     swapped = replace(both, namespaces=(replace(COUNTS, expected="ones"), ones))
-    _ruling, reason = ruled(replace(REPORT, verification=swapped))
+    _ruling, reason = ruled(replace(REPORT, facts_after=facts, verification=swapped))
     assert "decide nothing" in reason

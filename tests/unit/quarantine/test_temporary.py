@@ -26,7 +26,7 @@ from tests.unit.quarantine.testimony import (
     command,
 )
 
-ROOM = replace(COUNTS, nsid=2, blocks=1000, read=1000, zeros=1000, temporary=True)
+ROOM = replace(COUNTS, nsid=2, blocks=1000, read=1000, zeros=1000, reread=1000, temporary=True)
 
 
 def report(*, detached: tuple[int, ...] = (), nsid: int = 2) -> EraseReport:

@@ -1,0 +1,112 @@
+"""The commands that a host says it sent, asked for by what they were. Pure.
+
+A report may have thousands, and a case is judged in the one lane that all hosts' reports share: so
+they are looked through once, and their times are read once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from eraser.protocol.policy import Method
+from eraser.protocol.report import CommandRecord, MethodRecord
+from quarantine.evidence import clocks
+
+SANITIZE_OPCODE, FORMAT_OPCODE, NAMESPACE_OPCODE = 0x84, 0x80, 0x0D
+"""NVM Express Base 2.0, figure 138 (admin opcodes)."""
+_SECURITY_SEND, _FIRMWARE_COMMIT, _FIRMWARE_DOWNLOAD, _CAPACITY = 0x81, 0x10, 0x11, 0x20
+_ERASING_SANITIZE = frozenset({2, 3, 4})
+"""SANACT (Base 2.0, figure 311): block erase, overwrite, crypto erase. The others end a state."""
+_READS = frozenset({0x02, 0x05, 0x0C})
+"""I/O commands that carry no data to the medium: Read, Compare, Verify (NVM 1.0, figure 19)."""
+
+
+class SentCommands:
+    """Of one report."""
+
+    def __init__(self, commands: Iterable[CommandRecord]) -> None:
+        self._each = tuple(commands)
+        self._by_kind: defaultdict[tuple[int, int, int], list[tuple[int, datetime | None]]]
+        self._by_kind = defaultdict(list)
+        self._statuses = set[tuple[int, int, int, int | None]]()
+        for place, sent in enumerate(self._each):
+            kind = (sent.opcode, sent.nsid, sent.cdw10)
+            self._statuses.add((*kind, sent.status))
+            if sent.status in (0, None):
+                self._by_kind[kind].append((place, clocks.moment(sent.started_at)))
+
+    def has(self, record: MethodRecord, statuses: tuple[int | None, ...]) -> bool:
+        """Whether a technique's command came to one of these statuses."""
+        return any((*_kind(record), status) in self._statuses for status in statuses)
+
+    def of(self, record: MethodRecord) -> CommandRecord | None:
+        """The command that was carried out, as the host recorded it; None where it was not.
+
+        A method may have been run twice: its command is the last one that was sent before its end.
+        """
+        place = self._place(record)
+        return None if place is None else self._each[place]
+
+    def breaking_seal(self, last: MethodRecord) -> Iterator[str]:
+        """What was sent after the last technique and changes what lies on the medium, or may: what
+        was read then is not what the technique left, or what was read is not what is there.
+
+        A status other than 0 is a drive that refused. Nothing where the technique's own command is
+        not on record, as its sender died.
+        """
+        place = self._place(last)
+        if place is None:
+            return
+        for sent in self._each[place + 1 :]:
+            if sent.status in (0, None) and (what := _writes(sent)):
+                yield (
+                    f"expected nothing that writes or erases after the last technique, found {what}"
+                )
+                return
+
+    def made_and_deleted(self) -> tuple[int, int]:
+        """Namespaces that were created, and deletions that were sent: one that is answered as not
+        there any more counts."""
+        layout = [c for c in self._each if _is_admin(c) and c.opcode == NAMESPACE_OPCODE]
+        made = sum(1 for each in layout if not each.cdw10 & 0xF and each.status in (0, None))
+        return made, sum(1 for each in layout if each.cdw10 & 0xF)
+
+    def _place(self, record: MethodRecord) -> int | None:
+        ended = clocks.moment(record.ended_at) if record.ended_at else None
+        for place, started in reversed(self._by_kind.get(_kind(record), ())):
+            if ended is None or started is None or started <= ended:
+                return place
+        return None
+
+
+def opcode_of(method: Method) -> int:
+    """The admin command that a method is."""
+    return SANITIZE_OPCODE if method.is_sanitize else FORMAT_OPCODE
+
+
+def _kind(record: MethodRecord) -> tuple[int, int, int]:
+    return opcode_of(record.method), record.nsid, record.cdw10
+
+
+def _is_admin(sent: CommandRecord) -> bool:
+    return "io-passthru" not in sent.argv
+
+
+def _writes(sent: CommandRecord) -> str:
+    """The name of a command that writes, erases or changes what is where; empty for any other."""
+    if not _is_admin(sent):
+        return "" if sent.opcode in _READS else f"the I/O command {sent.opcode:#04x}"
+    if sent.opcode == SANITIZE_OPCODE:
+        return "a Sanitize" if sent.cdw10 & 0x7 in _ERASING_SANITIZE else ""
+    if sent.opcode == NAMESPACE_OPCODE:
+        return "" if sent.cdw10 & 0xF else "a namespace that was created"
+    names = {
+        FORMAT_OPCODE: "a Format",
+        _SECURITY_SEND: "a Security Send",
+        _FIRMWARE_COMMIT: "a Firmware Commit",
+        _FIRMWARE_DOWNLOAD: "a Firmware Image Download",
+        _CAPACITY: "a Capacity Management",
+    }
+    return names.get(sent.opcode, "")

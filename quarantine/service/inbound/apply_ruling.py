@@ -73,14 +73,7 @@ class RulingWriter:
             )
             self._held(held, decision)
         elif decision.ruling is Ruling.HOLD:
-            held = self.store.hold(
-                record,
-                decision.hold,
-                detail={"report": given.digest, "verdict": given.report.verdict.value},
-                changes=heard,
-                nonce=nonce,
-            )
-            self._held(held, decision)
+            self.hold(record, given.report, given.digest, decision)
         else:
             self.registrar.certify(
                 record,
@@ -91,6 +84,22 @@ class RulingWriter:
                 changes=heard,
                 nonce=nonce,
             )
+
+    def hold(
+        self, record: SlotRecord, report: EraseReport, digest: str, decision: ReasonedRuling
+    ) -> None:
+        """Holds the slot without a certificate; ``digest`` is that of the report as it was signed.
+
+        The report answers the record's order. Raises :class:`ConflictError` where the slot moved.
+        """
+        held = self.store.hold(
+            record,
+            decision.hold,
+            detail={"report": digest, "verdict": report.verdict.value},
+            changes=SlotChanges(heard_at=self.clock(), step=Step.REPORT, fraction=1.0, detail=""),
+            nonce=NonceUse(report.nonce, report.order_id, digest, self.clock()),
+        )
+        self._held(held, decision)
 
     def _held(self, record: SlotRecord, decision: ReasonedRuling) -> None:
         """What a person must know; and the drive's end, where nobody has to decide it.

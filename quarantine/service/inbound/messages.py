@@ -141,7 +141,7 @@ class Inbox:
                 LOG.info("report of %s: %s", report.slot, error)
                 continue
             except UnreadableError as error:
-                decision = self._unjudged(host, report, token, digest, error)
+                decision = self._unjudged(report, digest, error)
             except QuarantineError:
                 raise
             except (MemoryError, OSError) as error:
@@ -150,22 +150,20 @@ class Inbox:
                 if tries < PATIENCE:
                     raise UnavailableError(f"report of {report.slot}: {error!r}") from error
                 LOG.exception("report of %s", report.slot)
-                decision = self._unjudged(host, report, token, digest, error)
+                decision = self._unjudged(report, digest, error)
             except Exception as error:
                 # A mistake of ours. The host says this once: what does not pass by is a person's.
                 LOG.exception("report of %s", report.slot)
                 failed += 1
                 if failed < FAILURES:
                     continue
-                decision = self._unjudged(host, report, token, digest, error)
+                decision = self._unjudged(report, digest, error)
             self._short.pop(digest, None)
             self._look(report.slot)
             return decision
         raise ConflictError(f"{report.slot}: expected to record a report, lost every round; again")
 
-    def _unjudged(
-        self, host: HostRecord, report: EraseReport, token: str, digest: str, error: Exception
-    ) -> ReasonedRuling:
+    def _unjudged(self, report: EraseReport, digest: str, error: Exception) -> ReasonedRuling:
         """Holds the slot whose order this report answers; where it answers none, raises ``error``
         again, for a report that is old, or of nobody's order, holds nothing."""
         record = self.store.slot(report.slot)
@@ -182,8 +180,8 @@ class Inbox:
         if isinstance(error, UnreadableError):
             text = f"{error}; release it when the database is restored"
             decision = held(HoldCode.RECORD_DAMAGED, text)
-        given = Testimony(self._order(record.order_token), report, token, digest, host.key)
-        self._endings.carry_out(record, given, decision)
+        # Not by its order, which may be what cannot be read.
+        self._endings.hold(record, report, digest, decision)
         return decision
 
     def progress(self, token: str) -> None:
@@ -376,7 +374,12 @@ class Inbox:
             return ReasonedRuling(Ruling.POSTPONE, ("postponed before",))
         if record.order_token is None:
             self._letters.refuse("report", host.name, f"{report.slot}: no order is out", raw)
-        order = self._order(record.order_token)
+        try:
+            order = self._order(record.order_token)
+        except BadInputError as error:
+            # Its row was altered, or the key that signed it is named no more: the order is void,
+            # and when its time is over another one is made.
+            self._letters.refuse("report", host.name, f"{report.slot}: {error}", raw)
         if record.state is State.QUARANTINED and record.order_id == report.order_id:
             if report.outcome is Outcome.IN_USE:
                 return ReasonedRuling(Ruling.POSTPONE, ("postponed before",))
@@ -434,7 +437,7 @@ class Inbox:
             _key, payload = signing.verify_any(token, keys, ORDER_TYPE, "order")
             return _as_asked(codec.load(EraseOrder, payload, "order"), payload)
         except BadWireError as error:
-            raise BadInputError(f"stored order: {error}; hold the slot") from error
+            raise BadInputError(f"stored order: {error}; its drive is erased again") from error
 
     def _look(self, slot: Slot) -> None:
         """At once, for latency only: whatever fails here is met again by the loop."""

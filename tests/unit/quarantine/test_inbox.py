@@ -1740,3 +1740,16 @@ def test_what_is_logged_of_a_message_has_the_id_of_its_case(plane: Plane) -> Non
     lines = said.getvalue().splitlines()
     assert len(lines) >= 2
     assert [line for line in lines if not line.startswith(f"[{ticket.order_id}] ")] == []
+
+
+def test_a_report_to_an_order_of_a_key_that_is_named_no_more_is_on_record(plane: Plane) -> None:
+    """Rotated in mid-erase, without the former key being named: the order is void, which operators
+    read where refusals are. It was in the log alone."""
+    plane.ordered()
+    told = plane.report()
+    plane.inbox.believed = Believed.both(PrivateKey.generate().public)
+    with pytest.raises(RefusedError, match="its drive is erased again"):
+        plane.inbox.report(told)
+    (refusal,) = plane.store.refusals()
+    assert "stored order" in refusal.reason
+    assert plane.record().state is State.ERASING

@@ -26,7 +26,7 @@ from eraser.protocol.ticket import RECEIPT_TYPE, TICKET_TYPE, Ticket, TicketRece
 from eraser.protocol.transport import believed, signing
 from eraser.protocol.transport.believed import Believed
 from eraser.protocol.transport.signing import PrivateKey
-from quarantine.errors import BadInputError
+from quarantine.errors import BadInputError, RefusedError
 from quarantine.evidence import certificate, testimony
 from quarantine.evidence.certificate import SignedCertificate
 from quarantine.evidence.sheet import page
@@ -145,7 +145,7 @@ def test_only_the_orders_key_makes_an_order(
         state.accept(forged)
     assert state.accept(order.order_token)
     plane.store.amend(plane.record(), SlotChanges(order_token=forged))
-    with pytest.raises(BadInputError, match="stored order: order: expected a signature"):
+    with pytest.raises(RefusedError, match="stored order: order: expected a signature"):
         plane.inbox.report(plane.signed(report_of(order.order_token), REPORT_TYPE, state.key))
     assert plane.dispatcher.order(plane.record()).order_id != order.order_id
 

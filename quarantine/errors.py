@@ -22,6 +22,10 @@ class UnknownError(BadInputError):
     """Nothing has this name, number or digest."""
 
 
+class NotUnderstoodError(BadInputError):
+    """What is signed by a key that is believed, and says what this release does not know."""
+
+
 class ConflictError(QuarantineError):
     """Somebody else changed the record first; re-read and decide again."""
 

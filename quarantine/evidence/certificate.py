@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from eraser.protocol.report import (
 from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine import VERSION
-from quarantine.errors import BadInputError, UnreadableError
+from quarantine.errors import BadInputError, NotUnderstoodError, UnreadableError
 from quarantine.evidence import (
     clocks,
     downgrades,
@@ -43,6 +43,7 @@ from quarantine.evidence import (
 from quarantine.evidence.keys import keyring
 from quarantine.evidence.sections import (
     FORMAT,
+    RESERVED,
     Approval,
     Case,
     Certificate,
@@ -116,6 +117,8 @@ class SignedCertificate:
     digest: str
     key: str
     """RFC 7638 thumbprint of the key that signed."""
+    unknown: tuple[str, ...] = ()
+    """Members that this release does not know, by path: a later one signed them too."""
 
     @property
     def link(self) -> Link:
@@ -201,24 +204,62 @@ def sign(certificate: Certificate, key: PrivateKey) -> SignedCertificate:
 
 
 def verify(token: str, keys: Sequence[PublicKey], what: str) -> SignedCertificate:
-    """The certificate in a token that one of ``keys`` signed. Raises :class:`BadInputError`."""
+    """The certificate in a token that one of ``keys`` signed. Raises :class:`BadInputError`, and
+    :class:`NotUnderstoodError` where it is signed and says what this release does not know."""
     failure: BadWireError | None = None
     for key in keys:
         try:
             payload = signing.verify(token, key, CERTIFICATE_TYPE, what)
-            signed = codec.parse(payload, what)
-            certificate = codec.decode(Certificate, format1.raised(signed, what), what)
         except BadWireError as error:
             failure = error
             continue
+        try:
+            signed = codec.parse(payload, what)
+            certificate, unknown = _understood(signed, what)
+        except BadWireError as error:
+            raise NotUnderstoodError(
+                f"{error}; its signature holds: a later release may know what it says"
+            ) from error
         # Not of the decoded one: a certificate of an earlier release lacks members of today's.
         if _canonical(signed, what) != payload:
             raise BadInputError(f"{what}: expected the canonical JSON form, found another")
         digest = _sha256(payload)
         if misplaced := keyring.misplaced(keys, key, certificate.position, digest):
             raise BadInputError(f"{what}: position {certificate.position} is {misplaced}")
-        return SignedCertificate(certificate, token, digest, key.thumbprint)
+        return SignedCertificate(certificate, token, digest, key.thumbprint, unknown)
     raise BadInputError(str(failure) if failure else f"{what}: expected a public key, found none")
+
+
+def _understood(signed: Any, what: str) -> tuple[Certificate, tuple[str, ...]]:
+    """What a payload whose signature holds says to this release, and what else is in it.
+
+    A later release may sign further members in this format, and its certificates are true for
+    whoever verifies them with this one. Of another format everything has to be known.
+    """
+    value = format1.raised(signed, what)
+    if not isinstance(signed, dict) or signed.get("format") != FORMAT:
+        return codec.decode(Certificate, value, what), ()
+    known = codec.known(Certificate, value)
+    for name in RESERVED:
+        if isinstance(said := known.get(name), dict):
+            known[name] = {each: text for each, text in said.items() if isinstance(text, str)}
+        elif said is not None:
+            del known[name]
+    return codec.decode(Certificate, known, what), tuple(_beyond(value, known))
+
+
+def _beyond(value: Any, known: Any, path: str = "") -> Iterator[str]:
+    """The paths of members that are in ``value`` alone."""
+    if isinstance(value, dict) and isinstance(known, dict):
+        for name, item in value.items():
+            where = f"{path}.{name}" if path else name
+            if name in known:
+                yield from _beyond(item, known[name], where)
+            else:
+                yield where
+    elif isinstance(value, list) and isinstance(known, list):
+        for number, (item, other) in enumerate(zip(value, known, strict=True)):
+            yield from _beyond(item, other, f"{path}[{number}]")
 
 
 def document(signed: SignedCertificate) -> bytes:

@@ -18,6 +18,8 @@ FORMAT = 2
 """Version of this layout. A reader refuses a number that it does not know; certificates of
 format 1 are raised to it as they are read (:mod:`quarantine.evidence.format1`) and keep their
 number."""
+RESERVED = ("qualification", "deployment", "device_evidence")
+"""Members that a later release may write: texts by name, which a reader shows."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eraser.protocol.transport.signing import PublicKey
-from quarantine.errors import BadInputError
+from quarantine.errors import BadInputError, NotUnderstoodError
 from quarantine.evidence import certificate, clocks, consistency
 from quarantine.evidence.certificate import SignedCertificate
 from quarantine.evidence.chain import headcheck
@@ -93,6 +93,9 @@ def audit(
             continue
         try:
             signed = certificate.read_document(raw, keys, name)
+        except NotUnderstoodError as error:
+            findings.append(ChainFinding(name, f"signed, and not understood ({error})"))
+            continue
         except BadInputError as error:
             findings.append(ChainFinding(name, f"forged or altered ({error})"))
             continue

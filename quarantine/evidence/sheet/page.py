@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.resources
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from eraser.protocol.policy import Label
@@ -39,7 +39,9 @@ def render(signed: SignedCertificate) -> str:
         label_note=_note(body),
         summary=_text(body.headline or summary(body)),
         sentence=_text(body.verification.sentence),
-        sections="\n".join((*_sections(body), _section("Responsible", _signs(body, signed.key)))),
+        sections="\n".join(
+            (*_sections(body, signed.unknown), _section("Responsible", _signs(body, signed.key)))
+        ),
         format=body.format,
         file=escape(f"{signed.digest}.json"),
         digest=escape(signed.digest),
@@ -76,7 +78,7 @@ def summary(body: Certificate) -> str:
     )
 
 
-def _sections(body: Certificate) -> Iterator[str]:
+def _sections(body: Certificate, unknown: Sequence[str]) -> Iterator[str]:
     if body.withheld:
         yield _section("Why the drive was not handed out", _list(body.withheld, ""))
     yield _section("Medium", _terms(sheet_rows.medium(body)))
@@ -106,11 +108,14 @@ def _sections(body: Certificate) -> Iterator[str]:
         yield _section("Known of this model", _list(body.sanitization.quirks, ""))
     yield _section("Exceptions", _list(body.exceptions, "None."))
     if body.residues:
-        yield _section("What no command clears, as found", _list(body.residues, ""))
+        yield _section("What no command clears, as its host found it", _list(body.residues, ""))
     yield _section("What this certificate does not say", _list(body.not_done, "None."))
     yield _section("The case", _terms(sheet_rows.case(body)) + _history(body))
     for title, rows in sheet_rows.reserved(body):
         yield _section(title, _terms(rows))
+    if unknown:
+        title = "Signed by a later release, and in the signed file only"
+        yield _section(title, _list(unknown, ""))
     yield _section("In the signed file only", _list(sheet_rows.FILE_ONLY, ""))
 
 

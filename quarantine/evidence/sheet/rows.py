@@ -107,7 +107,10 @@ def sanitization(body: Certificate) -> Iterator[Row]:
         yield "Taken up again", f"{done.resumed} time(s) after an interruption"
     if done.attestation:
         yield "Attestation", done.attestation
-    yield "Tools", ", ".join(f"{name} {version}" for name, version in sorted(done.tools.items()))
+    yield (
+        "Tools, as the host names them",
+        ", ".join(f"{name} {version}" for name, version in sorted(done.tools.items())),
+    )
     for line in done.downgrades:
         yield "Downgraded", line
 
@@ -162,7 +165,7 @@ def verification(body: Certificate) -> Iterator[Row]:
     if seen.probes:
         yield "Probes", seen.probes
     for line in seen.acts:
-        yield "Used as by a tenant", line
+        yield "Used as by a tenant, says its host", line
     yield "Value promised", f"{seen.expected} for deallocated blocks (DLFEAT)"
 
 

@@ -417,8 +417,19 @@ def _verified(file: Path, keys: Sequence[PublicKey]) -> VerifiedFile:
         sentence=body.verification.sentence,
         testimony=weighed.standing,
         contradictions=(*consistency.contradictions(body), *weighed.problems),
-        remarks=(*_of_a_replaced_key(signed, keys), *weighed.remarks),
+        remarks=(
+            *_of_a_later_release(signed),
+            *_of_a_replaced_key(signed, keys),
+            *weighed.remarks,
+        ),
     )
+
+
+def _of_a_later_release(signed: SignedCertificate) -> tuple[str, ...]:
+    if not signed.unknown:
+        return ()
+    names = ", ".join(signed.unknown)
+    return (f"a later release signed members that this one does not know: {names}",)
 
 
 def _of_a_replaced_key(signed: SignedCertificate, keys: Sequence[PublicKey]) -> tuple[str, ...]:

@@ -6,25 +6,30 @@ journals and messages under way are all older than the code that they meet.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
-from dataclasses import is_dataclass
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from eraser.agent import conf
 from eraser.agent.worker import Worker
 from eraser.case import entries
+from eraser.protocol import claim, inbound, order, report, ticket
+from quarantine.evidence import certificate
+from quarantine.evidence.chain import head
+from quarantine.evidence.keys import rotation
 from quarantine.service.inbound import oldqueue
 from quarantine.service.issue import celery_app
 
 TOP = Path(__file__).resolve().parents[2]
 
 JOURNALED = """
-Again Allocated Allocating AttemptOver Began Changing CommandEntry Drawn Fingerprinted Freed
-Identified Inspected Intent Keyed MethodDone Planned Planted Resumed Restored Revoked Seeded
-SeenRunning Sent Spent Unlocked Uprooted Verified Visited WasReset
+Again Allocated Allocating AttemptOver Began Changing Drawn Fingerprinted Freed Identified
+Inspected Intent Keyed Loosened Mapped MethodDone Narrowed Planned Planted Resumed Restored
+Revoked Seeded SeenRunning Sent Spent Unlocked Uprooted Verified Visited WasReset
 """
 """Kinds of entries in journals that hosts have on disk: a case goes on after an upgrade."""
 
@@ -66,5 +71,46 @@ def test_tasks_and_old_messages_keep_their_names() -> None:
 
 
 def test_kinds_of_journal_entries_are_never_renamed() -> None:
-    known = {name for name, value in vars(entries).items() if is_dataclass(value)}
-    assert set(JOURNALED.split()) <= known
+    """A new kind is written down here too: from then on it is on disks."""
+    assert set(entries._KINDS) == set(JOURNALED.split())
+    assert {kind.__name__ for kind in get_args(entries.Entry)} == set(JOURNALED.split())
+
+
+def test_types_of_signed_tokens_are_never_renamed() -> None:
+    """They are signed with what they name: in files, on the way, and with whoever has a copy."""
+    assert (order.ORDER_TYPE, report.REPORT_TYPE, ticket.TICKET_TYPE, ticket.RECEIPT_TYPE) == (
+        "nvme-quarantine.erase-order+json",
+        "nvme-quarantine.erase-report+json",
+        "nvme-quarantine.ticket+json",
+        "nvme-quarantine.ticket-receipt+json",
+    )
+    assert report.PROGRESS_TYPE == "nvme-quarantine.progress+json"
+    assert report.HELLO_TYPE == "nvme-quarantine.hello+json"
+    for kind in (claim.CERTIFICATE_TYPE, certificate.CERTIFICATE_TYPE):
+        assert kind == "nvme-quarantine.certificate+json"
+    assert head.HEAD_TYPE == "nvme-quarantine.head+json"
+    assert rotation.ROTATION_TYPE == "nvme-quarantine.key-rotation+json"
+
+
+def test_every_type_of_a_token_is_among_these() -> None:
+    """One that is added is written down above too."""
+    type_ = re.compile(r'"nvme-quarantine\.[a-z-]+\+json"')
+    found = {
+        literal
+        for room in ("eraser", "quarantine")
+        for path in (TOP / room).rglob("*.py")
+        for literal in type_.findall(path.read_text())
+    }
+    assert found == set(type_.findall(Path(__file__).read_text()))
+    assert len(found) == 9
+
+
+def test_lists_of_messages_keep_their_names() -> None:
+    """A host pushes under its version's name; the control plane takes under its own's."""
+    assert {kind.name: inbound.key(kind, "compute-1") for kind in inbound.MessageKind} == {
+        "REPORT": "quarantine:report:compute-1",
+        "RECEIPT": "quarantine:receipt:compute-1",
+        "BELL": "quarantine:bell:compute-1",
+        "HELLO": "quarantine:hello:compute-1",
+        "PROGRESS": "quarantine:progress:compute-1",
+    }

@@ -55,7 +55,7 @@ class PreviewedSlot:
 
 
 class ApiCampaigns:
-    """See :class:`quarantine.cli.source.CampaignSource`."""
+    """See :class:`quarantine.cli.sources.source.CampaignSource`."""
 
     def __init__(self, api: Api) -> None:
         self._api = api

@@ -11,7 +11,7 @@ from quarantine.osc.documents import Document
 
 
 class ApiEnrolment:
-    """See :class:`quarantine.cli.source.EnrolmentSource`. Of one host's slots at a time."""
+    """See :class:`quarantine.cli.sources.source.EnrolmentSource`. Of one host's slots at a time."""
 
     def __init__(self, api: Api) -> None:
         self._api = api

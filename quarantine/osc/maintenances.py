@@ -13,7 +13,7 @@ from quarantine.osc.documents import Document
 
 
 class ApiMaintenances:
-    """See :class:`quarantine.cli.source.MaintenanceSource`."""
+    """See :class:`quarantine.cli.sources.source.MaintenanceSource`."""
 
     def __init__(self, api: Api) -> None:
         self._api = api

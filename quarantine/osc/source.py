@@ -109,7 +109,10 @@ class DrivesCase:
 
 
 class ApiSource:
-    """See :class:`quarantine.cli.source.Source`. A slot may also be named as Placement does."""
+    """See :class:`quarantine.cli.sources.source.Source`.
+
+    A slot may also be named as Placement does.
+    """
 
     def __init__(self, api: Api) -> None:
         self._api = api

@@ -20,7 +20,7 @@ from quarantine.operations.plane import Plane
 
 
 class StoreCampaigns:
-    """See :class:`quarantine.cli.source.CampaignSource`."""
+    """See :class:`quarantine.cli.sources.source.CampaignSource`."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane

@@ -11,7 +11,7 @@ from quarantine.operations.slots import Initiator
 
 
 class StoreEnrolment:
-    """See :class:`quarantine.cli.source.EnrolmentSource`."""
+    """See :class:`quarantine.cli.sources.source.EnrolmentSource`."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane

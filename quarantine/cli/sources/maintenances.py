@@ -13,7 +13,7 @@ from quarantine.operations.plane import Plane
 
 
 class StoreMaintenances:
-    """See :class:`quarantine.cli.source.MaintenanceSource`."""
+    """See :class:`quarantine.cli.sources.source.MaintenanceSource`."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane

@@ -43,7 +43,7 @@ HERE: Final = "here, with the keys that are believed"
 
 
 class StoreSource:
-    """See :class:`quarantine.cli.source.Source`."""
+    """See :class:`quarantine.cli.sources.source.Source`."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane

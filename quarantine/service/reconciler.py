@@ -113,7 +113,7 @@ class Reconciler:
         self._unlisted = Turns(monotonic)
         after = max(config.silent_after, config.overdue_after, config.absent_after)
         self._leftovers = Leftovers(store, after + sweep_bound(config), clock, monotonic)
-        self._silence = HostLiveness(store, config.silent_after, config.overdue_after, clock)
+        self._liveness = HostLiveness(store, config.silent_after, config.overdue_after, clock)
         self._safety = Safety(store, placement, config, monotonic=monotonic)
         self._unread = UnreadableRows()
         self._lateness = lateness or Lateness(monotonic)
@@ -286,7 +286,7 @@ class Reconciler:
     def listen(self) -> list[LookResult]:
         """Tell of hosts that say nothing any more, and of alarms that are over; slots stay as they
         are."""
-        self._silence.check()
+        self._liveness.check()
         self._leftovers.end()
         return []
 

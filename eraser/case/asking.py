@@ -29,10 +29,10 @@ _SAVEABLE = 1
 SAVED = "features saved"
 
 
-def ask(desk: CaseSession) -> list[str]:
+def ask(session: CaseSession) -> list[str]:
     """All of it; what was not done, each with why. Raises :class:`DriveError` for a drive that
     does not answer."""
-    controller = desk.controller
+    controller = session.controller
     logs: list[Callable[[], object]] = [
         controller.smart_log,
         controller.firmware_log,

@@ -22,36 +22,36 @@ LATE, PAUSE = 10, 1.0
 not give it."""
 
 
-def told(desk: CaseSession) -> int:
+def told(session: CaseSession) -> int:
     """UNVMCAP, bytes; 0 where it is more than there is in all. Raises :class:`DriveError`."""
-    identify = desk.controller.identify()
+    identify = session.controller.identify()
     bytes_ = identify.unallocated_bytes
     return bytes_ if bytes_ <= identify.total_bytes else 0
 
 
-def listed(desk: CaseSession) -> set[int]:
+def listed(session: CaseSession) -> set[int]:
     """Some firmware lists those alone that are attached, in the list of all too."""
-    controller = desk.controller
+    controller = session.controller
     return {*controller.allocated_namespaces(), *controller.active_namespaces()}
 
 
-def account(desk: CaseSession) -> Allocating:
+def account(session: CaseSession) -> Allocating:
     """What there is to be had now: what the drive tells, and what it told of before, or had in a
     namespace of then, and has in none now.
 
     Waits for a drive that is late to tell of what it got back. Raises :class:`DriveError`.
     """
-    state = desk.state
-    before = listed(desk) - state.made
-    standing = described_all(desk, before)
+    state = session.state
+    before = listed(session) - state.made
+    standing = described_all(session, before)
     if not moved(state) and (facts := _inspected(state)) is not None:
         # One that is hidden from the lists for a moment is not ours when it shows again.
         before |= {each.nsid for each in (*facts.namespaces, *facts.detached)}
     least = sum(taken(namespace)[0] for _nsid, namespace in standing)
     most = sum(_at_most(state, *each) for each in standing)
     known = _known(state)
-    late(desk, known - most - SMALLEST + 1)
-    now = told(desk)
+    late(session, known - most - SMALLEST + 1)
+    now = told(session)
     total = max(now + least, known)
     return Allocating(tuple(sorted(before)), max(now, total - most), total)
 
@@ -65,43 +65,43 @@ def _at_most(state: CaseState, nsid: int, namespace: IdentifyNamespace) -> int:
     return taken(namespace)[0 if stands else 1]
 
 
-def accounted(desk: CaseSession) -> int:
+def accounted(session: CaseSession) -> int:
     """Bytes that are to be had in all, by the case's account; 0 before there is one."""
-    allocating = desk.state.allocating
+    allocating = session.state.allocating
     return 0 if allocating is None else allocating.capacity
 
 
-def permitted(desk: CaseSession) -> int:
+def permitted(session: CaseSession) -> int:
     """Bytes that drives of the model need not give back, by their profile."""
-    profile = desk.request.profile
+    profile = session.request.profile
     return profile.size_tolerance * len(profile.namespaces)
 
 
-def manages(desk: CaseSession) -> bool:
+def manages(session: CaseSession) -> bool:
     """Whether the drive manages namespaces, by its word of now or of the inspection: one that calls
     itself another drive meanwhile has hidden nothing by that. Raises :class:`DriveError`."""
-    facts = _inspected(desk.state)
+    facts = _inspected(session.state)
     before = facts is not None and unallocated.manages(facts)
-    return before or desk.controller.identify().can_manage_namespaces
+    return before or session.controller.identify().can_manage_namespaces
 
 
-def ours(desk: CaseSession) -> set[int]:
+def ours(session: CaseSession) -> set[int]:
     """What was not there before, of a run that died in between too, and what the drive called
     created, for it may list it when it is attached and not before."""
-    allocating = desk.state.allocating
+    allocating = session.state.allocating
     if allocating is None:
         return set()
-    return (listed(desk) | desk.state.made) - set(allocating.before)
+    return (listed(session) | session.state.made) - set(allocating.before)
 
 
 Described = tuple[tuple[int, IdentifyNamespace], ...]
 
 
-def described_all(desk: CaseSession, numbers: set[int]) -> Described:
+def described_all(session: CaseSession, numbers: set[int]) -> Described:
     """Attached ones and others, as far as they describe themselves. Raises :class:`DriveError`."""
-    active = numbers & set(desk.controller.active_namespaces())
-    return described(desk.controller, tuple(sorted(active))) + described(
-        desk.controller, tuple(sorted(numbers - active)), attached=False
+    active = numbers & set(session.controller.active_namespaces())
+    return described(session.controller, tuple(sorted(active))) + described(
+        session.controller, tuple(sorted(numbers - active)), attached=False
     )
 
 
@@ -110,17 +110,17 @@ def most(found: Described) -> int:
     return sum(taken(namespace)[1] for _nsid, namespace in found)
 
 
-def sizes_before(desk: CaseSession, free: int) -> tuple[int, ...]:
+def sizes_before(session: CaseSession, free: int) -> tuple[int, ...]:
     """Bytes of each namespace that the inspection found and that is gone, up to ``free``; none
     where others were made since: their room may be in those.
 
     What a drive gave once beside the namespaces that stand, it can give again.
     """
-    facts = _inspected(desk.state)
+    facts = _inspected(session.state)
     if facts is None:
         return ()
     stood = {each.nsid: each for each in (*facts.namespaces, *facts.detached)}
-    standing = described_all(desk, listed(desk) - ours(desk))
+    standing = described_all(session, listed(session) - ours(session))
     for nsid, namespace in standing:
         before = stood.pop(nsid, None)
         if before is None or before.differences(layout_of(nsid, namespace)):
@@ -144,13 +144,13 @@ def _known(state: CaseState) -> int:
     return max(counted, 0 if facts is None else unallocated.least(facts))
 
 
-def late(desk: CaseSession, wanted: int) -> bool:
+def late(session: CaseSession, wanted: int) -> bool:
     """Waits until the drive tells of so many bytes, where it does not; whether that came."""
-    if told(desk) >= wanted:
+    if told(session) >= wanted:
         return False
     for _ in range(LATE):
-        desk.clock.sleep(PAUSE)
-        if told(desk) >= wanted:
+        session.clock.sleep(PAUSE)
+        if told(session) >= wanted:
             return True
     return False
 

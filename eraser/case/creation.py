@@ -22,55 +22,57 @@ _NO_NUMBER = 0x116
 """Namespace Insufficient Capacity, Namespace Identifier Unavailable (Base 2.0, figure 128)."""
 
 
-def create_all(desk: CaseSession) -> str:
+def create_all(session: CaseSession) -> str:
     """One after the other, each as large as it gets; why it went no further, where that matters.
 
     Raises :class:`DriveError`, and ``OutOfTimeError``.
     """
-    pattern = _pattern(desk)
+    pattern = _pattern(session)
     if pattern is None:
         return "the drive describes no namespace to take the LBA format of"
-    for nsid in sorted(capacity.ours(desk)):
+    for nsid in sorted(capacity.ours(session)):
         # Of a run that died before it could.
-        if problem := _widen(desk, pattern, nsid):
+        if problem := _widen(session, pattern, nsid):
             return problem
-    late = capacity.LATE if capacity.moved(desk.state) else 0
-    for _ in range(MOST - len(capacity.ours(desk))):
-        desk.check_time()
-        told, listed = capacity.told(desk), capacity.listed(desk)
-        free = _to_be_had(desk)
+    late = capacity.LATE if capacity.moved(session.state) else 0
+    for _ in range(MOST - len(capacity.ours(session))):
+        session.check_time()
+        told, listed = capacity.told(session), capacity.listed(session)
+        free = _to_be_had(session)
         if free < SMALLEST:
             return ""
-        last = _ask(desk, pattern, free, late)
+        last = _ask(session, pattern, free, late)
         late = 0
         if last.status == NO_CAPACITY:
-            return _withheld(desk)
+            return _withheld(session)
         if last.status != 0:
             return refusal(last)
         new = manage.created(last)
-        if not _is_shown(desk, new, told, listed):
+        if not _is_shown(session, new, told, listed):
             # It would call as many created as it is asked for.
             return "the drive called one created, and lists none"
-        if problem := _widen(desk, pattern, new):
+        if problem := _widen(session, pattern, new):
             return problem
-    return "" if _to_be_had(desk) < SMALLEST else f"it is in more than {MOST} pieces"
+    return "" if _to_be_had(session) < SMALLEST else f"it is in more than {MOST} pieces"
 
 
-def _to_be_had(desk: CaseSession) -> int:
+def _to_be_had(session: CaseSession) -> int:
     """Bytes that no namespace has yet: what the drive does not tell of it may give all the same,
     but for what its model need not give back."""
-    made = capacity.most(capacity.described_all(desk, capacity.ours(desk)))
-    return max(capacity.told(desk), capacity.accounted(desk) - capacity.permitted(desk) - made)
+    made = capacity.most(capacity.described_all(session, capacity.ours(session)))
+    return max(
+        capacity.told(session), capacity.accounted(session) - capacity.permitted(session) - made
+    )
 
 
-def _ask(desk: CaseSession, pattern: NamespaceLayout, free: int, late: int) -> CommandRecord:
+def _ask(session: CaseSession, pattern: NamespaceLayout, free: int, late: int) -> CommandRecord:
     """Size after size until the drive gives one; ``late`` times more where it has none to give."""
-    wanted = sorted({*sizes(free), *capacity.sizes_before(desk, free)}, reverse=True)
+    wanted = sorted({*sizes(free), *capacity.sizes_before(session, free)}, reverse=True)
     for tried in range(late + 1):
         if tried:
-            desk.clock.sleep(capacity.PAUSE)
+            session.clock.sleep(capacity.PAUSE)
         for size in wanted if tried in (0, late) else wanted[:1]:
-            last = _create(desk, pattern, size)
+            last = _create(session, pattern, size)
             if last.status in (0, None, _NO_NUMBER):
                 return last
         if last.status != NO_CAPACITY:
@@ -78,36 +80,36 @@ def _ask(desk: CaseSession, pattern: NamespaceLayout, free: int, late: int) -> C
     return last
 
 
-def _withheld(desk: CaseSession) -> str:
+def _withheld(session: CaseSession) -> str:
     """Whether what nobody is given now was somebody's: then it is no piece that nobody gets."""
-    given = sum(capacity.sizes_before(desk, capacity.accounted(desk)))
-    had = sum(each.size for _nsid, each in capacity.described_all(desk, capacity.ours(desk)))
+    given = sum(capacity.sizes_before(session, capacity.accounted(session)))
+    had = sum(each.size for _nsid, each in capacity.described_all(session, capacity.ours(session)))
     if given - had < SMALLEST:
         return ""
     return f"that the drive gives nobody {given - had} bytes that its last owner had of it"
 
 
-def _is_shown(desk: CaseSession, new: int, told: int, listed: set[int]) -> bool:
+def _is_shown(session: CaseSession, new: int, told: int, listed: set[int]) -> bool:
     """Whether one that the drive called created shows: in its lists, or in what it tells."""
-    if capacity.listed(desk) != listed or capacity.told(desk) < told:
+    if capacity.listed(session) != listed or capacity.told(session) < told:
         return True
     # Some list it once it is attached, and tell of nothing: its number is all that there is.
     return not told and new != 0 and new not in listed
 
 
-def _widen(desk: CaseSession, pattern: NamespaceLayout, nsid: int) -> str:
+def _widen(session: CaseSession, pattern: NamespaceLayout, nsid: int) -> str:
     """Makes one as large as what it takes of the drive: some give whole pieces, and the rest of
     one would be shown to whoever asks for more. Why none is there, where it came no more."""
-    for _nsid, found in capacity.described_all(desk, {nsid} & capacity.ours(desk)):
+    for _nsid, found in capacity.described_all(session, {nsid} & capacity.ours(session)):
         block = found.block_bytes + found.metadata_bytes
         whole = capacity.taken(found)[1] // block * found.block_bytes
-        if whole <= found.size or delete(desk, nsid).status != 0:
+        if whole <= found.size or delete(session, nsid).status != 0:
             return ""
         for tried in range(capacity.LATE + 1):
             if tried:
-                desk.clock.sleep(capacity.PAUSE)
+                session.clock.sleep(capacity.PAUSE)
             for size in (whole, found.size):  # some count more than they give
-                made = _create(desk, pattern, size)
+                made = _create(session, pattern, size)
                 if made.status == 0:
                     return ""
                 if made.status is None:
@@ -133,16 +135,16 @@ def sizes(free: int) -> Iterator[int]:
             yield (last := whole)
 
 
-def _pattern(desk: CaseSession) -> NamespaceLayout | None:
+def _pattern(session: CaseSession) -> NamespaceLayout | None:
     """The namespace whose LBA format the new ones get: best one without metadata."""
-    inspected = desk.state.inspected
+    inspected = session.state.inspected
     found = () if inspected is None or inspected.facts is None else inspected.facts.namespaces
-    known = [each for each in (*desk.request.profile.namespaces, *found) if each.blocks]
+    known = [each for each in (*session.request.profile.namespaces, *found) if each.blocks]
     plain = [each for each in known if not each.metadata_bytes]
     return next(iter(plain or known), None)
 
 
-def _create(desk: CaseSession, pattern: NamespaceLayout, size: int) -> CommandRecord:
+def _create(session: CaseSession, pattern: NamespaceLayout, size: int) -> CommandRecord:
     blocks = size // pattern.block_bytes
     layout = NamespaceLayout(
         0,
@@ -153,11 +155,11 @@ def _create(desk: CaseSession, pattern: NamespaceLayout, size: int) -> CommandRe
         extended_metadata=pattern.extended_metadata,
     )
     return change(
-        desk,
+        session,
         NAMESPACE_MANAGEMENT,
         cdw10=manage.CREATE,
         send=create_data(layout),
-        timeout=desk.limits.format,
+        timeout=session.limits.format,
         note=f"create a temporary namespace of {blocks} blocks",
     )
 
@@ -168,13 +170,13 @@ def refusal(record: CommandRecord) -> str:
     return f"{status} ({record.message[:200]})"
 
 
-def delete(desk: CaseSession, nsid: int) -> CommandRecord:
+def delete(session: CaseSession, nsid: int) -> CommandRecord:
     """Sends the deletion of a temporary one."""
     return change(
-        desk,
+        session,
         NAMESPACE_MANAGEMENT,
         nsid=nsid,
         cdw10=manage.DELETE,
-        timeout=desk.limits.format,
+        timeout=session.limits.format,
         note=f"delete temporary namespace {nsid}",
     )

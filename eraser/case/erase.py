@@ -15,36 +15,36 @@ from eraser.erase.plan import OPCODE_SANITIZE
 from eraser.protocol.report import Step
 
 
-def erase(desk: CaseSession) -> None:
+def erase(session: CaseSession) -> None:
     """Carries out what is left of the plan. Raises :class:`DriveError` and its kin."""
-    adopt(desk)
-    state = desk.state
+    adopt(session)
+    state = session.state
     while not state.halted:
         place = _next(state)
-        if place is not None and visit.is_due(desk, place):
+        if place is not None and visit.is_due(session, place):
             # A run that died in the last one may have left a namespace detached.
-            namespaceacts.settle(desk)
+            namespaceacts.settle(session)
             # Before the layout is restored: what was planted stands in the one that there is.
-            visit.between(desk, place)
+            visit.between(session, place)
         if place is not None and state.intent is None:
             # What the drive would not attach in there: before a method reaches it, none after the
             # last.
-            namespaceacts.settle(desk)
+            namespaceacts.settle(session)
         # A command that was found under way comes first: the drive takes no other meanwhile.
         if state.restored is None and state.intent is None and _is_due(state, place):
-            restore.restore(desk)
+            restore.restore(session)
             continue
         if place is None:
-            if not visit.wants_another(desk):
+            if not visit.wants_another(session):
                 return
-            desk.note(Again("the drive is used as by its next tenant in between", read=False))
+            session.note(Again("the drive is used as by its next tenant in between", read=False))
             continue
         command = state.steps[place]
-        with desk.step(Step.ERASE, command.method.value):
+        with session.step(Step.ERASE, command.method.value):
             if command.opcode == OPCODE_SANITIZE:
-                Sanitize(desk, place, command).run()
+                Sanitize(session, place, command).run()
             else:
-                Format(desk, place, command).run()
+                Format(session, place, command).run()
 
 
 def _next(state: CaseState) -> int | None:

@@ -23,13 +23,13 @@ _PROTECTIONS = frozenset({0x84, 0x85})
 profile's word is compared and never sent."""
 
 
-def mend(desk: CaseSession, found: ControllerFacts, rules: tuple[FeatureRule, ...]) -> bool:
+def mend(session: CaseSession, found: ControllerFacts, rules: tuple[FeatureRule, ...]) -> bool:
     """Sets features back to the profile's values, saved where the drive saves them.
 
     Whether anything was sent. Of an older profile's data only the digest is there: what differs
     from it is named by the last look, as is what the drive refuses.
     """
-    controller, profile = desk.controller, desk.request.profile
+    controller, profile = session.controller, session.request.profile
     wanted = [
         (rule, other)
         for rule, other in differing(profile.features, rules)
@@ -37,28 +37,28 @@ def mend(desk: CaseSession, found: ControllerFacts, rules: tuple[FeatureRule, ..
     ]
     if not wanted or not is_of(profile, controller.identity(), found):
         return False
-    saves, before = controller.identify().saves_features, len(desk.state.commands)
+    saves, before = controller.identify().saves_features, len(session.state.commands)
     for rule, other in wanted:
         known = known_of(rule)
         if known.metadata:
             for change in _metadata(rule, other):
                 words = {"send": change.data, "note": change.note}
-                _set(desk, rule.fid, change.cdw11, other.nsid, save=saves, **words)
+                _set(session, rule.fid, change.cdw11, other.nsid, save=saves, **words)
         elif not rule.digest or rule.complete:
-            _set_value(desk, rule, other, save=saves and known.saved)
-    return len(desk.state.commands) > before
+            _set_value(session, rule, other, save=saves and known.saved)
+    return len(session.state.commands) > before
 
 
-def _set_value(desk: CaseSession, rule: FeatureRule, other: FeatureRule, *, save: bool) -> None:
+def _set_value(session: CaseSession, rule: FeatureRule, other: FeatureRule, *, save: bool) -> None:
     """The profile's value, or the drive's own default of what differs from drive to drive."""
     known, wanted = known_of(rule), rule
     if known.own_default:
-        wanted = read_as(desk.controller, other, FEATURE_DEFAULT) or rule
+        wanted = read_as(session.controller, other, FEATURE_DEFAULT) or rule
     words: dict[str, Any] = {"send": wanted.content} if known.data else {}
     value = wanted.value | rule.select
     if known.in_dword_12:
         words["cdw12"], value = wanted.value, rule.select
-    _set(desk, rule.fid, value, other.nsid, save=save, **words)
+    _set(session, rule.fid, value, other.nsid, save=save, **words)
 
 
 def _metadata(rule: FeatureRule, other: FeatureRule) -> tuple[hostmetadata.SetFeature, ...]:
@@ -72,9 +72,11 @@ def _metadata(rule: FeatureRule, other: FeatureRule) -> tuple[hostmetadata.SetFe
         return ()
 
 
-def _set(desk: CaseSession, fid: int, value: int, nsid: int, *, save: bool, **words: Any) -> None:
+def _set(
+    session: CaseSession, fid: int, value: int, nsid: int, *, save: bool, **words: Any
+) -> None:
     """Also for now alone, where the drive does not save this feature."""
-    record = manage.set_feature(desk.controller, fid, value, nsid, save=save, **words)
-    desk.note(Sent(record))
+    record = manage.set_feature(session.controller, fid, value, nsid, save=save, **words)
+    session.note(Sent(record))
     if save and record.status in _NOT_SAVED:
-        _set(desk, fid, value, nsid, save=False, **words)
+        _set(session, fid, value, nsid, save=False, **words)

@@ -33,63 +33,63 @@ def _record(result: format_nvm.FormatResult, nsid: int, cdw10: int) -> CommandRe
 class Format:
     """One Format NVM of the plan."""
 
-    def __init__(self, desk: CaseSession, place: int, command: CommandEntry) -> None:
-        self.desk = desk
+    def __init__(self, session: CaseSession, place: int, command: CommandEntry) -> None:
+        self.session = session
         self.place = place
         self.command = command
-        self.began = desk.clock.monotonic()
+        self.began = session.clock.monotonic()
 
     def run(self) -> None:
         """To its result, whatever an earlier run left."""
-        while self.place not in self.desk.state.done:
-            intent = self.desk.state.intent
+        while self.place not in self.session.state.done:
+            intent = self.session.state.intent
             if intent is None:
                 self._send()
                 continue
             try:
                 result = format_nvm.read_result(
-                    self.desk.files.format_result(self.place, intent.attempt)
+                    self.session.files.format_result(self.place, intent.attempt)
                 )
             except BadInputError:
                 result = None  # torn: the power went while it was written
             if result is None:
                 # The child would still hold the lock if it lived: the power went, or all died.
-                self.desk.note(AttemptOver(self.place, "interrupted; its end is unknown"))
+                self.session.note(AttemptOver(self.place, "interrupted; its end is unknown"))
             else:
                 self._judge(intent, result)
 
     def _send(self) -> None:
-        desk, command = self.desk, self.command
-        if desk.state.opens_round(self.place):
-            probes.plant(desk, self.place)
+        session, command = self.session, self.command
+        if session.state.opens_round(self.place):
+            probes.plant(session, self.place)
         self._wait_for_format()
-        desk.recheck()
+        session.recheck()
         intent = Intent(
-            self.place, desk.state.attempts.get(self.place, 0) + 1, adopted=False, log_before=""
+            self.place, session.state.attempts.get(self.place, 0) + 1, adopted=False, log_before=""
         )
-        desk.note(intent)
-        desk.hold.drop()
+        session.note(intent)
+        session.hold.drop()
         result = format_nvm.send(
-            desk.host,
+            session.host,
             passthru_argv(
-                desk.host.nvme,
-                desk.controller.path,
+                session.host.nvme,
+                session.controller.path,
                 command.opcode,
                 nsid=command.nsid,
                 cdw10=command.cdw10,
-                timeout=desk.limits.format,
+                timeout=session.limits.format,
             ),
-            desk.files.format_result(self.place, intent.attempt),
-            lock=desk.lock.share(),
-            timeout=desk.limits.format,
-            ready=desk.limits.ready,
+            session.files.format_result(self.place, intent.attempt),
+            lock=session.lock.share(),
+            timeout=session.limits.format,
+            ready=session.limits.ready,
             tick=self._tick,
         )
         if result is None:
             self._done(
                 intent,
                 Verdict.UNKNOWN,
-                f"no end within {desk.limits.format:g} s; it may still be running in the drive",
+                f"no end within {session.limits.format:g} s; it may still be running in the drive",
                 halt=True,
             )
             return
@@ -97,33 +97,33 @@ class Format:
 
     def _tick(self, seconds: float) -> None:
         """Format counts nothing that can be read meanwhile: its limit has to do."""
-        share = min(seconds / self.desk.limits.format, 0.99)
-        self.desk.tell(share, f"{self.command.method.value}, {seconds:.0f} s")
+        share = min(seconds / self.session.limits.format, 0.99)
+        self.session.tell(share, f"{self.command.method.value}, {seconds:.0f} s")
 
     def _wait_for_format(self) -> None:
         """A Format that outlived its sender (FPI not 0) must end before the next one starts."""
-        if self.desk.state.attempts.get(self.place, 0) == 0:
+        if self.session.state.attempts.get(self.place, 0) == 0:
             return
         # FPI is the one trace of a Format whose sender died; a drive may leave it out, then it
         # reads 0.
-        deadline = self.desk.clock.monotonic() + self.desk.limits.format
-        controller = self.desk.controller
+        deadline = self.session.clock.monotonic() + self.session.limits.format
+        controller = self.session.controller
         while any(
             namespace.format_progress & 0x7F
             for _nsid, namespace in described(controller, controller.active_namespaces())
         ):
-            if self.desk.clock.monotonic() >= deadline:
+            if self.session.clock.monotonic() >= deadline:
                 raise DriveError("an earlier Format is not at its end (FPI); look at the drive")
-            self.desk.tell(0.0, "an earlier Format is still running")
-            self.desk.check_time()
-            self.desk.clock.sleep(self.desk.limits.poll)
+            self.session.tell(0.0, "an earlier Format is still running")
+            self.session.check_time()
+            self.session.clock.sleep(self.session.limits.poll)
 
     def _judge(self, intent: Intent, result: format_nvm.FormatResult) -> None:
         record = _record(result, self.command.nsid, self.command.cdw10)
         status, said = record.status, record.message
-        self.desk.note(Sent(record))
+        self.session.note(Sent(record))
         if status == 0:
-            self.desk.reclaim()
+            self.session.reclaim()
             self._done(intent, Verdict.ERASED, "")
             return
         if status is None:
@@ -133,11 +133,11 @@ class Format:
             reason = f"the drive ended it with status {status:#05x} ({said})"
             outcome = Verdict.NOT_ERASED
         if intent.attempt < MAX_ATTEMPTS:
-            self.desk.note(AttemptOver(self.place, reason))
-            self.desk.reclaim()
+            self.session.note(AttemptOver(self.place, reason))
+            self.session.reclaim()
             return
         self._done(intent, outcome, reason)
-        self.desk.reclaim()
+        self.session.reclaim()
 
     def _done(self, intent: Intent, result: Verdict, reason: str, *, halt: bool = False) -> None:
         record = MethodRecord(
@@ -151,7 +151,7 @@ class Format:
             changed=False,
             verdict=result,
             reason=reason,
-            seconds=round(self.desk.clock.monotonic() - self.began, 3),
-            ended_at=self.desk.clock.utc(),
+            seconds=round(self.session.clock.monotonic() - self.began, 3),
+            ended_at=self.session.clock.utc(),
         )
-        self.desk.note(MethodDone(self.place, record, halt))
+        self.session.note(MethodDone(self.place, record, halt))

@@ -16,7 +16,7 @@ from eraser.protocol.report import CommandRecord
 
 
 def change(
-    desk: CaseSession,
+    session: CaseSession,
     opcode: int,
     *,
     nsid: int = 0,
@@ -30,8 +30,8 @@ def change(
     Raises :class:`DriveError` where it has no end within ``timeout`` seconds.
     """
     argv = passthru_argv(
-        desk.host.nvme,
-        desk.controller.path,
+        session.host.nvme,
+        session.controller.path,
         opcode,
         nsid=nsid,
         cdw10=cdw10,
@@ -46,20 +46,20 @@ def change(
         status=None,
         exit_code=None,
         message=f"{note}: interrupted; its end is unknown",
-        started_at=desk.clock.utc(),
+        started_at=session.clock.utc(),
         seconds=0.0,
         sent=send.rstrip(b"\0").hex(),
     )
-    open_ = Changing(desk.state.changes + 1, note, unknown)
-    desk.note(open_)
+    open_ = Changing(session.state.changes + 1, note, unknown)
+    session.note(open_)
     result = detached.send(
-        desk.host,
+        session.host,
         argv,
-        desk.files.change_result(open_.number),
-        lock=desk.lock.share(),
+        session.files.change_result(open_.number),
+        lock=session.lock.share(),
         timeout=timeout,
-        ready=desk.limits.ready,
-        tick=lambda seconds: desk.tell(min(seconds / timeout, 0.99), f"{note}, {seconds:.0f} s"),
+        ready=session.limits.ready,
+        tick=lambda seconds: session.tell(min(seconds / timeout, 0.99), f"{note}, {seconds:.0f} s"),
         stdin=send,
     )
     if result is None:
@@ -68,23 +68,23 @@ def change(
             "the drive"
         )
     record = _record(open_, result)
-    desk.note(Sent(record))
+    session.note(Sent(record))
     return record
 
 
-def settle(desk: CaseSession) -> None:
+def settle(session: CaseSession) -> None:
     """What became of a command that an earlier run did not see the end of, into the journal.
 
     The lock is ours: the child that sent it does not live any more.
     """
-    open_ = desk.state.changing
+    open_ = session.state.changing
     if open_ is None:
         return
     try:
-        result = detached.read_result(desk.files.change_result(open_.number))
+        result = detached.read_result(session.files.change_result(open_.number))
     except BadInputError:
         result = None  # torn: the power went while it was written
-    desk.note(Sent(open_.command if result is None else _record(open_, result)))
+    session.note(Sent(open_.command if result is None else _record(open_, result)))
 
 
 def _record(open_: Changing, result: detached.FormatResult) -> CommandRecord:

@@ -31,154 +31,154 @@ _TRIES = 2
 """Of attaching one again, with a reset of the controller in between."""
 
 
-def manages(desk: CaseSession) -> bool:
+def manages(session: CaseSession) -> bool:
     """Whether the drive takes such commands; one that does not leaves a tenant nothing to do."""
-    return desk.controller.identify().can_manage_namespaces
+    return session.controller.identify().can_manage_namespaces
 
 
-def detach(desk: CaseSession) -> str:
+def detach(session: CaseSession) -> str:
     """Detaches one and attaches it again; why that was not done, empty where it was.
 
     Raises ``InUseError``, ``IdentityError``, and ``DriveError`` for a drive that is gone.
     """
-    if not manages(desk):
+    if not manages(session):
         return ""
     # No second one where the first is away: what is left attached stays so.
-    problem = settle(desk)
-    nsid, problem = (0, problem) if problem else _chosen(desk)
+    problem = settle(session)
+    nsid, problem = (0, problem) if problem else _chosen(session)
     if problem:
         return problem
-    desk.recheck()
-    if used := resets.in_use(desk):
+    session.recheck()
+    if used := resets.in_use(session):
         return used
-    desk.note(Loosened(nsid))
-    refused = "; ".join(_detach(desk, nsid))
-    if not refused and nsid in desk.controller.active_namespaces():
+    session.note(Loosened(nsid))
+    refused = "; ".join(_detach(session, nsid))
+    if not refused and nsid in session.controller.active_namespaces():
         refused = "the drive called one detached, and still lists it as active"
-    return settle(desk) or refused
+    return settle(session) or refused
 
 
-def settle(desk: CaseSession) -> str:
+def settle(session: CaseSession) -> str:
     """Attaches what was detached, by a run that died too; why it still is not, empty where it is.
 
     Raises as :func:`detach`.
     """
-    nsid, problem = desk.state.loose, ""
+    nsid, problem = session.state.loose, ""
     if not nsid:
         return ""
-    desk.hold.drop()
+    session.hold.drop()
     for tried in range(_TRIES):
-        if _is_there(desk, nsid):
+        if _is_there(session, nsid):
             break
         if tried:
             # A drive may take it once it was reset; after this there is the restoring of the
             # layout, and then a person.
-            desk.reset()
-            desk.hold.drop()
+            session.reset()
+            session.hold.drop()
         # Not the order's time: what was detached is attached, also when that is over.
-        desk.same_drive()
-        problem = "; ".join(attach(desk, nsid))
-    look_anew(desk)
-    if _is_there(desk, nsid):
-        desk.note(Loosened(0))
+        session.same_drive()
+        problem = "; ".join(attach(session, nsid))
+    look_anew(session)
+    if _is_there(session, nsid):
+        session.note(Loosened(0))
         return ""
     return problem or f"namespace {nsid} was attached, and is not among those that are active"
 
 
-def make_again(desk: CaseSession) -> str:
+def make_again(session: CaseSession) -> str:
     """Deletes the temporary namespaces and creates them again; why that was not done, empty where
     it was. Raises as :func:`detach`."""
-    if not manages(desk):
+    if not manages(session):
         return ""
-    state = desk.state
-    if problem := _unwanted(desk):
+    state = session.state
+    if problem := _unwanted(session):
         return problem
     if not state.temporary:
         return "no capacity was in none, of which one could be made"
     if not all(command.method.is_sanitize for command in state.steps):
         # What is created has another number perhaps, and a Format is sent to one number.
         return "a Format that follows is of the namespaces that there are"
-    if desk.policy.verification.unallocated is not Unallocated.PRINT:
+    if session.policy.verification.unallocated is not Unallocated.PRINT:
         return "the policy holds a drive that would not give them again"
-    if used := resets.in_use(desk):
+    if used := resets.in_use(session):
         return used
-    temporary.free(desk)
+    temporary.free(session)
     refused = "" if state.freed is None else state.freed.problem
     # Those that stay too: they are read with the rest, and deleted in the end.
-    temporary.allocate(desk)
+    temporary.allocate(session)
     if refused or state.allocated is None:
         return refused
     gone = "" if state.temporary else "the drive gave none again of the capacity that it took back"
     return state.allocated.problem or gone
 
 
-def formats(desk: CaseSession) -> bool:
+def formats(session: CaseSession) -> bool:
     """Whether the drive takes a Format at all."""
-    return desk.controller.identify().can_format
+    return session.controller.identify().can_format
 
 
-def format_again(desk: CaseSession) -> str:
+def format_again(session: CaseSession) -> str:
     """Formats each namespace to the format that it has, without an erase; why that was not done,
     empty where it was. Raises as :func:`detach`."""
-    if not formats(desk):
+    if not formats(session):
         return ""
-    if any(command.method.is_sanitize for command in desk.state.steps):
+    if any(command.method.is_sanitize for command in session.state.steps):
         # How long it takes, and whether it ends, a drive that was formatted in this case has shown.
         return "none has erased the drive, so nobody knows how long one takes"
-    found = _formatted(desk)
+    found = _formatted(session)
     if len({reformat_cdw10(each) for each in found}) != 1:
         # FNA bit 0: one Format is of all namespaces then, and gives all of them one format.
         return "the namespaces have several formats, or one that the drive does not describe"
     problem = ""
     for each in found:
-        desk.recheck()
+        session.recheck()
         # Before each: one takes as long as the drive likes.
-        if used := resets.in_use(desk):
+        if used := resets.in_use(session):
             return used
-        desk.hold.drop()
-        problem = problem or "; ".join(_format(desk, each))
-        look_anew(desk)
+        session.hold.drop()
+        problem = problem or "; ".join(_format(session, each))
+        look_anew(session)
     return problem
 
 
-def _formatted(desk: CaseSession) -> tuple[NamespaceLayout, ...]:
+def _formatted(session: CaseSession) -> tuple[NamespaceLayout, ...]:
     """The active namespaces; none where the drive does not describe all of those that exist."""
-    controller = desk.controller
+    controller = session.controller
     active = controller.active_namespaces()
     found = layouts(active, described(controller, active))
     whole = set(active) == set(controller.allocated_namespaces())
     return found if whole and all(each.blocks for each in found) else ()
 
 
-def _format(desk: CaseSession, layout: NamespaceLayout) -> list[str]:
+def _format(session: CaseSession, layout: NamespaceLayout) -> list[str]:
     return wrong(
         change(
-            desk,
+            session,
             FORMAT_NVM,
             nsid=layout.nsid,
             cdw10=reformat_cdw10(layout),
-            timeout=desk.limits.format,
+            timeout=session.limits.format,
             note=f"format namespace {layout.nsid} without an erase",
         )
     )
 
 
-def _unwanted(desk: CaseSession) -> str:
+def _unwanted(session: CaseSession) -> str:
     """A policy that has no namespace made has none of the others touched."""
-    if desk.policy.verification.unallocated is Unallocated.SKIP:
+    if session.policy.verification.unallocated is Unallocated.SKIP:
         return "the policy does not want it (verification.unallocated)"
     return ""
 
 
-def _chosen(desk: CaseSession) -> tuple[int, str]:
+def _chosen(session: CaseSession) -> tuple[int, str]:
     """The namespace to detach, or why there is none. Raises :class:`DriveError` for a silent drive;
     one that tells nonsense is left alone."""
-    if problem := _unwanted(desk):
+    if problem := _unwanted(session):
         return 0, problem
     try:
-        if subsystem.count(desk) != 1:
+        if subsystem.count(session) != 1:
             return 0, "the drive has, or may have, another controller, which may have them too"
-        return _removable(desk), ""
+        return _removable(session), ""
     except CommandError as error:
         if error.status is None:
             raise
@@ -187,33 +187,33 @@ def _chosen(desk: CaseSession) -> tuple[int, str]:
         return 0, str(error)
 
 
-def _removable(desk: CaseSession) -> int:
+def _removable(session: CaseSession) -> int:
     """One that is there for the case alone, else the last one. Raises :class:`DriveError` where
     the drive would not tell of it while it is detached: nobody could put that right."""
-    controller = desk.controller
+    controller = session.controller
     active, allocated = controller.active_namespaces(), controller.allocated_namespaces()
-    ours = tuple(each.nsid for each in desk.state.temporary)
+    ours = tuple(each.nsid for each in session.state.temporary)
     for nsid in (*ours, *reversed(active)):
-        if nsid in active and nsid in allocated and nsid in desk.hold.paths:
+        if nsid in active and nsid in allocated and nsid in session.hold.paths:
             controller.identify_namespace(nsid, attached=False)
             return nsid
     raise DriveError(f"expected the active namespaces {active} among those that exist, {allocated}")
 
 
-def _detach(desk: CaseSession, nsid: int) -> list[str]:
+def _detach(session: CaseSession, nsid: int) -> list[str]:
     return wrong(
         change(
-            desk,
+            session,
             NAMESPACE_ATTACHMENT,
             nsid=nsid,
             cdw10=manage.DETACH,
-            send=controller_list(desk.controller.identify().controller_id),
-            timeout=desk.limits.command,
+            send=controller_list(session.controller.identify().controller_id),
+            timeout=session.limits.command,
             note=f"detach namespace {nsid}",
         )
     )
 
 
-def _is_there(desk: CaseSession, nsid: int) -> bool:
+def _is_there(session: CaseSession, nsid: int) -> bool:
     """Attached. The list of all that exist is not asked: on some drives it has only these."""
-    return nsid in desk.controller.active_namespaces()
+    return nsid in session.controller.active_namespaces()

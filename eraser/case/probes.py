@@ -32,68 +32,68 @@ MAX_UNREADABLE = 64
 the same: the rest of its fingerprints are not worth days."""
 
 
-def fingerprint(desk: CaseSession) -> None:
+def fingerprint(session: CaseSession) -> None:
     """Samples what the last owner left, at the places that will be read again.
 
     Never an error for a drive that does not answer: a missing probe is a finding.
     """
-    state = desk.state
+    state = session.state
     if state.fingerprinted is not None:
         return
     if state.attempts:
         reason = "fingerprints: the erase had begun before they were taken (no journal)"
-        desk.note(Fingerprinted(0, (reason,)))
+        session.note(Fingerprinted(0, (reason,)))
         return
-    with desk.step(Step.FINGERPRINT):
-        if _sanitize_runs(desk):
+    with session.step(Step.FINGERPRINT):
+        if _sanitize_runs(session):
             reason = "fingerprints: a sanitize was running when the case began"
-            desk.note(Fingerprinted(0, (reason,)))
+            session.note(Fingerprinted(0, (reason,)))
             return
-        desk.note(_take_all(desk))
+        session.note(_take_all(session))
 
 
-def _sanitize_runs(desk: CaseSession) -> bool:
-    if not desk.controller.identify().can_sanitize:
+def _sanitize_runs(session: CaseSession) -> bool:
+    if not session.controller.identify().can_sanitize:
         return False
-    _raw, log = desk.sanitize_log()
+    _raw, log = session.sanitize_log()
     return log.state is SanitizeState.RUNNING
 
 
-def _take_all(desk: CaseSession) -> Fingerprinted:
-    if not desk.state.probe_seed:
-        desk.note(Seeded(_seed(desk)))
+def _take_all(session: CaseSession) -> Fingerprinted:
+    if not session.state.probe_seed:
+        session.note(Seeded(_seed(session)))
     taken, missing = 0, list[str]()
     try:
-        make_readable(desk)
-        plan = reading_plan(desk, probes=False)
+        make_readable(session)
+        plan = reading_plan(session, probes=False)
     except DriveError as error:
         return Fingerprinted(0, (f"fingerprints: {error}",))
     for namespace in plan.namespaces:
-        count, why = _take(desk, plan, namespace)
+        count, why = _take(session, plan, namespace)
         taken += count
         missing += [why] if why else []
-    return Fingerprinted(taken, tuple(missing), _media_errors(desk))
+    return Fingerprinted(taken, tuple(missing), _media_errors(session))
 
 
-def _media_errors(desk: CaseSession) -> int | None:
+def _media_errors(session: CaseSession) -> int | None:
     """After the tenant's blocks were read: what these cost is not held against the erased drive."""
     try:
-        return SmartLog.parse(desk.controller.smart_log()).media_errors
+        return SmartLog.parse(session.controller.smart_log()).media_errors
     except DriveError:
         return None  # the inspection has its own look, and the last one says what is wrong
 
 
-def _take(desk: CaseSession, plan: VerifyPlan, namespace: NamespacePlan) -> tuple[int, str]:
-    prints = Fingerprints(_key(desk), namespace.nsid)
+def _take(session: CaseSession, plan: VerifyPlan, namespace: NamespacePlan) -> tuple[int, str]:
+    prints = Fingerprints(_key(session), namespace.nsid)
     why = ""
 
     def look(fraction: float, detail: str) -> None:
-        desk.tell(fraction, detail)
+        session.tell(fraction, detail)
         if prints.unreadable >= MAX_UNREADABLE:
             raise DriveError(f"given up after {prints.unreadable} blocks that cannot be read")
 
     try:
-        with desk.disk(namespace.path, rescue=namespace.rescue) as device:
+        with session.disk(namespace.path, rescue=namespace.rescue) as device:
             prints.take(device, plan.places(namespace), look)
     except DriveError as error:
         why = f"fingerprints of namespace {namespace.nsid}: {error}"
@@ -102,96 +102,100 @@ def _take(desk: CaseSession, plan: VerifyPlan, namespace: NamespacePlan) -> tupl
             f"fingerprints of namespace {namespace.nsid}: {prints.unreadable} blocks could not "
             "be read before the erase"
         )
-    prints.save(str(desk.files.fingerprints(namespace.nsid)))
+    prints.save(str(session.files.fingerprints(namespace.nsid)))
     return len(prints), why
 
 
-def plant(desk: CaseSession, place: int) -> None:
+def plant(session: CaseSession, place: int) -> None:
     """Canaries onto every namespace, before the command at ``place``; each once per place."""
-    state = desk.state
-    if not desk.policy.verification.canaries:
+    state = session.state
+    if not session.policy.verification.canaries:
         return
     if place in state.planted and place not in state.uprooted:
         return
-    with desk.step(Step.CANARIES):
+    with session.step(Step.CANARIES):
         # They are the first thing that is written: hours may have passed since the last look.
-        desk.recheck()
+        session.recheck()
         planted, dropped, missing = 0, 0, list[str]()
-        for layout in layouts(desk):
-            count, why, lost = _plant_one(desk, layout)
+        for layout in layouts(session):
+            count, why, lost = _plant_one(session, layout)
             planted, dropped = planted + count, dropped + lost
             missing += [why] if why else []
-        desk.note(Planted(place, planted, tuple(missing), dropped))
+        session.note(Planted(place, planted, tuple(missing), dropped))
 
 
-def _plant_one(desk: CaseSession, layout: NamespaceLayout) -> tuple[int, str, int]:
+def _plant_one(session: CaseSession, layout: NamespaceLayout) -> tuple[int, str, int]:
     """Canaries that stand, why not all do, and writes that the drive dropped."""
     where = f"canaries of namespace {layout.nsid}"
-    path = desk.hold.paths.get(layout.nsid)
+    path = session.hold.paths.get(layout.nsid)
     if path is None:
         return 0, f"{where}: no block device", 0
     try:
-        with desk.disk(path, writable=True) as device:
-            canaries = canaries_of(desk, layout)
-            found = canaries.plant(device, desk.tell)
+        with session.disk(path, writable=True) as device:
+            canaries = canaries_of(session, layout)
+            found = canaries.plant(device, session.tell)
             if found.planted:
-                _deallocate(desk, device, layout.nsid, canaries.plant_deallocated(device))
+                _deallocate(session, device, layout.nsid, canaries.plant_deallocated(device))
     except DriveError as error:
         return 0, f"{where}: {error}", 0
     why = f"{where}: {found.failed} could not be planted: {found.reason}" if found.failed else ""
     return found.planted, why, found.dropped
 
 
-def _deallocate(desk: CaseSession, device: BlockDevice, nsid: int, blocks: tuple[int, ...]) -> None:
+def _deallocate(
+    session: CaseSession, device: BlockDevice, nsid: int, blocks: tuple[int, ...]
+) -> None:
     """As a file system that a tenant deletes from, before the erase: what a drive drops like this
     is still in its flash, and an erase has to reach it there (docs/decisions/visit.md). One that
     takes no such hint keeps them as canaries like the others."""
     try:
-        found = desk.controller.identify_namespace(nsid)
+        found = session.controller.identify_namespace(nsid)
     except DriveError as error:
-        desk.tell(0.0, str(error))  # they stay as they are
+        session.tell(0.0, str(error))  # they stay as they are
         return
     # By passthrough: discard of the block layer may be split, and rounded to a granularity.
-    travels = Namespace.of(nsid, found, desk.limits.command, desk.host)
+    travels = Namespace.of(nsid, found, session.limits.command, session.host)
     each = BLOCK // travels.block_bytes
     ranges = [(block * each, each) for block in blocks if (block + 1) * BLOCK <= device.size]
     for at in range(0, len(ranges), RANGES):
         travels.deallocate(device.descriptor, ranges[at : at + RANGES])
 
 
-def layouts(desk: CaseSession) -> tuple[NamespaceLayout, ...]:
+def layouts(session: CaseSession) -> tuple[NamespaceLayout, ...]:
     """The namespaces as inspected, or as restored since: canaries stand at places of these, as far
     as they have any."""
-    layout = desk.state.layout
+    layout = session.state.layout
     if layout is None:
-        raise DriveError(f"{desk.request.slot}: expected an inspected drive, found none")
+        raise DriveError(f"{session.request.slot}: expected an inspected drive, found none")
     return tuple(namespace for namespace in layout if namespace.blocks)
 
 
-def canaries_of(desk: CaseSession, layout: NamespaceLayout) -> Canaries:
+def canaries_of(session: CaseSession, layout: NamespaceLayout) -> Canaries:
     """The canaries of one namespace: its share of all, by size."""
-    total = sum(block_count(each.size) for each in layouts(desk))
+    total = sum(block_count(each.size) for each in layouts(session))
     blocks = block_count(layout.size)
-    wanted = desk.policy.verification.canaries
-    return Canaries(_key(desk), layout.nsid, blocks, share(wanted, blocks, total) if wanted else 0)
+    wanted = session.policy.verification.canaries
+    return Canaries(
+        _key(session), layout.nsid, blocks, share(wanted, blocks, total) if wanted else 0
+    )
 
 
-def _key(desk: CaseSession) -> bytes:
+def _key(session: CaseSession) -> bytes:
     """The case's secret. One that is not the journal's is never used: canaries of a key that was
     lost would be missed, and count as gone. A new one makes the older probes void."""
-    path = desk.files.probe_key
+    path = session.files.probe_key
     key = path.read_bytes() if path.exists() else b""
-    if key and hashlib.sha256(key).hexdigest() == desk.state.key:
+    if key and hashlib.sha256(key).hexdigest() == session.state.key:
         return key
-    key = desk.host.chance(KEY_BYTES)
+    key = session.host.chance(KEY_BYTES)
     replace_durably(path, key, 0o600)
-    desk.note(Keyed(hashlib.sha256(key).hexdigest()))
+    session.note(Keyed(hashlib.sha256(key).hexdigest()))
     return key
 
 
-def make_readable(desk: CaseSession) -> None:
+def make_readable(session: CaseSession) -> None:
     """DULBE off where a tenant (or a reset) left it on. Raises :class:`DriveError`."""
-    controller = desk.controller
+    controller = session.controller
     for nsid in controller.active_namespaces():
         try:
             value = controller.get_feature(FEATURE_ERROR_RECOVERY, nsid)
@@ -205,38 +209,38 @@ def make_readable(desk: CaseSession) -> None:
             except CommandError as error:
                 if error.status is None:
                     raise
-                desk.tell(0.0, str(error))  # the reads will tell what that costs
-            desk.note(Sent(controller.records[-1]))
+                session.tell(0.0, str(error))  # the reads will tell what that costs
+            session.note(Sent(controller.records[-1]))
 
 
-def reading_plan(desk: CaseSession, *, probes: bool) -> VerifyPlan:
+def reading_plan(session: CaseSession, *, probes: bool) -> VerifyPlan:
     """What is to be read: with the probes that must be gone at fresh places, without them where
     fingerprints are taken.
 
     Raises :class:`DriveError` for a namespace that cannot be opened.
     """
-    wanted = desk.policy.verification
+    wanted = session.policy.verification
     return VerifyPlan(
         mode=wanted.mode,
-        seed=bytes.fromhex(desk.state.seed if probes else desk.state.probe_seed),
+        seed=bytes.fromhex(session.state.seed if probes else session.state.probe_seed),
         confidence=wanted.confidence,
         residual=wanted.residual,
-        namespaces=namespaces_to_read(desk, probes=probes),
+        namespaces=namespaces_to_read(session, probes=probes),
         reread=wanted.reread if probes else 0,
     )
 
 
-def namespaces_to_read(desk: CaseSession, *, probes: bool) -> tuple[NamespacePlan, ...]:
+def namespaces_to_read(session: CaseSession, *, probes: bool) -> tuple[NamespacePlan, ...]:
     """Every namespace that has a block device, with the ``probes`` that must be gone.
 
     Raises :class:`DriveError` for one that cannot be opened.
     """
-    _key(desk)  # before anything asks whether probes stand: a lost key makes them void
-    inspected = {layout.nsid: layout for layout in layouts(desk)}
-    temporary = {layout.nsid for layout in desk.state.temporary}
-    namespaces, patience = [], Patience(desk.limits.ready, desk.clock)
-    for nsid, path in sorted(desk.hold.paths.items()):
-        with desk.disk(path) as device:
+    _key(session)  # before anything asks whether probes stand: a lost key makes them void
+    inspected = {layout.nsid: layout for layout in layouts(session)}
+    temporary = {layout.nsid for layout in session.state.temporary}
+    namespaces, patience = [], Patience(session.limits.ready, session.clock)
+    for nsid, path in sorted(session.hold.paths.items()):
+        with session.disk(path) as device:
             size = device.size
         known = inspected.get(nsid)
         namespaces.append(
@@ -244,16 +248,16 @@ def namespaces_to_read(desk: CaseSession, *, probes: bool) -> tuple[NamespacePla
                 nsid,
                 path,
                 size,
-                canaries_of(desk, known)
-                if probes and known and desk.state.canaries_planted
+                canaries_of(session, known)
+                if probes and known and session.state.canaries_planted
                 else None,
-                _prints(desk, nsid) if probes and desk.state.kept(nsid) else None,
+                _prints(session, nsid) if probes and session.state.kept(nsid) else None,
                 PassthroughReader(
                     Namespace.of(
                         nsid,
-                        desk.controller.identify_namespace(nsid),
-                        desk.limits.command,
-                        desk.host,
+                        session.controller.identify_namespace(nsid),
+                        session.limits.command,
+                        session.host,
                     ),
                     patience,
                 ),
@@ -263,35 +267,35 @@ def namespaces_to_read(desk: CaseSession, *, probes: bool) -> tuple[NamespacePla
     return tuple(namespaces)
 
 
-def _prints(desk: CaseSession, nsid: int) -> Fingerprints | None:
+def _prints(session: CaseSession, nsid: int) -> Fingerprints | None:
     """A namespace's fingerprints; None where they were never taken, or are damaged."""
-    path = desk.files.fingerprints(nsid)
+    path = session.files.fingerprints(nsid)
     try:
-        return Fingerprints.load(str(path), _key(desk)) if path.exists() else None
+        return Fingerprints.load(str(path), _key(session)) if path.exists() else None
     except BadInputError as error:
-        desk.tell(0.0, str(error))
+        session.tell(0.0, str(error))
         return None
 
 
-def lost_fingerprints(desk: CaseSession, plan: VerifyPlan) -> tuple[str, ...]:
+def lost_fingerprints(session: CaseSession, plan: VerifyPlan) -> tuple[str, ...]:
     """What was taken and cannot be compared any more."""
-    taken = desk.state.fingerprinted
+    taken = session.state.fingerprinted
     found = sum(len(each.fingerprints) for each in plan.namespaces if each.fingerprints)
     if taken is None or found >= taken.taken:
         return ()
     return (f"fingerprints: {taken.taken} were taken, {found} are left",)
 
 
-def draw_seed(desk: CaseSession) -> None:
+def draw_seed(session: CaseSession) -> None:
     """The seed of the places to read, once per round, when the last method is over.
 
     The fingerprints' own will not do: the drive was asked for their places before its erase, and
     one that erases what it has seen alone (a mapping that is loaded on demand is enough) would
     answer well at just these.
     """
-    if not desk.state.seed:
-        desk.note(Drawn(_seed(desk)))
+    if not session.state.seed:
+        session.note(Drawn(_seed(session)))
 
 
-def _seed(desk: CaseSession) -> str:
-    return desk.host.chance(SEED_BYTES).hex()
+def _seed(session: CaseSession) -> str:
+    return session.host.chance(SEED_BYTES).hex()

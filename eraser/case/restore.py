@@ -36,48 +36,48 @@ from eraser.protocol.profile import NamespaceLayout, layout_differences
 from eraser.protocol.report import CommandRecord, ControllerFacts, Step, Verdict
 
 
-def restore(desk: CaseSession) -> None:
+def restore(session: CaseSession) -> None:
     """The profile's layout, once in a case. Never an error for what the drive refuses."""
-    unlock_late(desk)
-    active, loose = _layout(desk)
-    steps = _steps(desk, active, loose)
-    if not steps and not desk.state.erased:
+    unlock_late(session)
+    active, loose = _layout(session)
+    steps = _steps(session, active, loose)
+    if not steps and not session.state.erased:
         # A sanitize was running when the drive was inspected.
-        case_temporary.allocate(desk)
-    if steps and (left := _unerased(desk, active)):
-        desk.note(Restored(False, active, (), (left,)))
+        case_temporary.allocate(session)
+    if steps and (left := _unerased(session, active)):
+        session.note(Restored(False, active, (), (left,)))
         return
     if not steps:
         # A run that died on the way may have done it all. What the inspection of an older version
         # did not tell is no change.
-        changed = bool(layout_differences(_inspected(desk).namespaces, active))
-        desk.note(Restored(changed, active, _added(desk) if changed else (), ()))
+        changed = bool(layout_differences(_inspected(session).namespaces, active))
+        session.note(Restored(changed, active, _added(session) if changed else (), ()))
         return
-    with desk.step(Step.RESTORE):
-        if desk.controller.identify().can_sanitize:
-            wait_for_another(desk, "before the layout is restored")
-        case_temporary.free(desk)
-        problems = _carry_out(desk, steps)
-        active, loose = _read_layout(desk)
-        if any(step.act is LayoutCommand.PLACE for step in steps) and not _lost(desk):
-            gone = (s for s in _steps(desk, active, loose) if s.act is LayoutCommand.DELETE)
-            problems += _carry_out(desk, tuple(gone))
-            active, loose = _read_layout(desk)
-        if _steps(desk, active, loose) and not problems:
+    with session.step(Step.RESTORE):
+        if session.controller.identify().can_sanitize:
+            wait_for_another(session, "before the layout is restored")
+        case_temporary.free(session)
+        problems = _carry_out(session, steps)
+        active, loose = _read_layout(session)
+        if any(step.act is LayoutCommand.PLACE for step in steps) and not _lost(session):
+            gone = (s for s in _steps(session, active, loose) if s.act is LayoutCommand.DELETE)
+            problems += _carry_out(session, tuple(gone))
+            active, loose = _read_layout(session)
+        if _steps(session, active, loose) and not problems:
             problems.append("restore: the drive took every command, and is not as it should be")
-        case_temporary.allocate(desk)
-        desk.note(Restored(True, active, _added(desk), tuple(problems)))
+        case_temporary.allocate(session)
+        session.note(Restored(True, active, _added(session), tuple(problems)))
 
 
-def _unerased(desk: CaseSession, active: tuple[NamespaceLayout, ...]) -> str:
+def _unerased(session: CaseSession, active: tuple[NamespaceLayout, ...]) -> str:
     """Why nothing may be deleted: Format is all that there is, and it did not erase everything.
 
     It never reaches what a deleted namespace held, and the next case would know nothing of it.
     """
-    plan = desk.state.plan
+    plan = session.state.plan
     if plan is None or any(command.method.is_sanitize for command in plan.commands):
         return ""
-    failed = [str(m.nsid) for m in desk.state.methods if m.verdict is not Verdict.ERASED]
+    failed = [str(m.nsid) for m in session.state.methods if m.verdict is not Verdict.ERASED]
     # One that does not describe itself was in no plan.
     failed += [str(each.nsid) for each in active if not each.blocks]
     if not failed:
@@ -89,27 +89,27 @@ Layouts = tuple[tuple[NamespaceLayout, ...], tuple[NamespaceLayout, ...]]
 """Attached namespaces, and detached ones."""
 
 
-def _layout(desk: CaseSession) -> Layouts:
+def _layout(session: CaseSession) -> Layouts:
     """As this run inspected it, else as it is now: nobody but us had the drive within a run.
 
     A sanitize that ran meanwhile may have kept the drive from telling of all namespaces.
     """
-    inspected, plan = _inspected(desk), desk.state.plan
+    inspected, plan = _inspected(session), session.state.plan
     locked = plan is not None and plan.locked
-    if desk.state.resumed or desk.state.changes or inspected.detached or locked:
-        return _read_layout(desk)
+    if session.state.resumed or session.state.changes or inspected.detached or locked:
+        return _read_layout(session)
     return inspected.namespaces, inspected.detached
 
 
-def _inspected(desk: CaseSession) -> ControllerFacts:
-    found = desk.state.inspected
+def _inspected(session: CaseSession) -> ControllerFacts:
+    found = session.state.inspected
     if found is None or found.facts is None:
-        raise DriveError(f"{desk.request.slot}: expected an inspected drive, found none")
+        raise DriveError(f"{session.request.slot}: expected an inspected drive, found none")
     return found.facts
 
 
-def _read_layout(desk: CaseSession) -> Layouts:
-    controller = desk.controller
+def _read_layout(session: CaseSession) -> Layouts:
+    controller = session.controller
     active = controller.active_namespaces()
     loose: tuple[NamespaceLayout, ...] = ()
     loose = sensible(
@@ -119,7 +119,7 @@ def _read_layout(desk: CaseSession) -> Layouts:
         [],  # the last look names it
     )
     # Those that the drive would not delete yet are erased and read with the rest.
-    temporary = desk.state.made
+    temporary = session.state.made
     kept = tuple(nsid for nsid in active if nsid not in temporary)
     return (
         layouts(kept, described(controller, kept)),
@@ -128,69 +128,71 @@ def _read_layout(desk: CaseSession) -> Layouts:
 
 
 def _steps(
-    desk: CaseSession, active: tuple[NamespaceLayout, ...], loose: tuple[NamespaceLayout, ...]
+    session: CaseSession, active: tuple[NamespaceLayout, ...], loose: tuple[NamespaceLayout, ...]
 ) -> tuple[LayoutStep, ...]:
     """Nothing for a drive that the profile is not of: its sizes are another model's."""
-    inspected, identity = _inspected(desk), desk.state.identity
-    if identity is None or not is_of(desk.request.profile, identity, inspected):
+    inspected, identity = _inspected(session), session.state.identity
+    if identity is None or not is_of(session.request.profile, identity, inspected):
         return ()
     capabilities = Capabilities(inspected.oacs, inspected.fna, inspected.sanicap)
     return layout_steps(
-        desk.request.profile.namespaces,
+        session.request.profile.namespaces,
         active,
         loose,
         can_manage=capabilities.manages,
         can_format=capabilities.formats,
-        tolerance=desk.request.profile.size_tolerance,
+        tolerance=session.request.profile.size_tolerance,
     )
 
 
-def _carry_out(desk: CaseSession, steps: tuple[LayoutStep, ...]) -> list[str]:
+def _carry_out(session: CaseSession, steps: tuple[LayoutStep, ...]) -> list[str]:
     problems: list[str] = []
     for act, group in itertools.groupby(steps, key=lambda step: step.act):
         # The kernel looks after each kind: it must not take a namespace that comes back under its
         # number for the one that went, and it has to know one that is to change its format.
-        desk.hold.drop()
+        session.hold.drop()
         for step in group:
             # Each: the disks are not claimed meanwhile, and what is deleted is gone.
-            desk.recheck()
-            desk.tell(0.0, f"{act.value} namespace {step.nsid}")
-            problems += _one(desk, step)
-            if _lost(desk):
+            session.recheck()
+            session.tell(0.0, f"{act.value} namespace {step.nsid}")
+            problems += _one(session, step)
+            if _lost(session):
                 # The kernel has reset the controller, after hours perhaps: the erase is due, and
                 # what is left of the layout is for a person.
-                look_anew(desk)
+                look_anew(session)
                 return problems
-        look_anew(desk)
+        look_anew(session)
     return problems
 
 
-def _lost(desk: CaseSession) -> bool:
+def _lost(session: CaseSession) -> bool:
     """The last command had no completion: each more might cost as long."""
-    return any(command.status is None for command in desk.state.commands[-1:])
+    return any(command.status is None for command in session.state.commands[-1:])
 
 
-def _one(desk: CaseSession, step: LayoutStep) -> list[str]:
+def _one(session: CaseSession, step: LayoutStep) -> list[str]:
     layout = step.layout
     if step.act is LayoutCommand.DELETE:
-        return wrong(_manage(desk, manage.DELETE, f"delete namespace {step.nsid}", nsid=step.nsid))
+        return wrong(
+            _manage(session, manage.DELETE, f"delete namespace {step.nsid}", nsid=step.nsid)
+        )
     if step.act is LayoutCommand.ATTACH or layout is None:
-        return attach(desk, step.nsid)
+        return attach(session, step.nsid)
     if step.act is LayoutCommand.REFORMAT:
         return wrong(
             change(
-                desk,
+                session,
                 FORMAT_NVM,
                 nsid=step.nsid,
                 cdw10=reformat_cdw10(layout),
-                timeout=desk.limits.format,
+                timeout=session.limits.format,
                 note=f"LBA format of namespace {step.nsid}",
             )
         )
-    record = _create_one(desk, step, layout)
+    record = _create_one(session, step, layout)
     problems = wrong(record)
     if record.status == creation.NO_CAPACITY:
-        free = desk.controller.identify().unallocated_bytes
+        free = session.controller.identify().unallocated_bytes
         problems[-1] += (
             f"; {free} bytes are unallocated, {layout.size} are needed; where drives of this model "
             "take less than they were delivered with, name how much less in the profile "
@@ -203,57 +205,59 @@ def _one(desk: CaseSession, step: LayoutStep) -> list[str]:
         problems.append(
             f"restore: expected the new namespace to be number {step.nsid}, found {nsid}"
         )
-    return problems if step.act is LayoutCommand.PLACE else problems + attach(desk, nsid)
+    return problems if step.act is LayoutCommand.PLACE else problems + attach(session, nsid)
 
 
-def _create_one(desk: CaseSession, step: LayoutStep, layout: NamespaceLayout) -> CommandRecord:
+def _create_one(session: CaseSession, step: LayoutStep, layout: NamespaceLayout) -> CommandRecord:
     """With patience: a drive may be late to give what it got back, whatever it tells of it."""
     # Some drives do not give all that they were delivered with (docs/portraits.md).
-    less = smaller(layout, desk.request.profile.size_tolerance)
+    less = smaller(layout, session.request.profile.size_tolerance)
     may_be_less = less is not None and step.act is LayoutCommand.CREATE
     for tried in range(capacity.LATE + 1):
         if tried:
-            desk.clock.sleep(capacity.PAUSE)
-        record = _create(desk, step, layout)
+            session.clock.sleep(capacity.PAUSE)
+        record = _create(session, step, layout)
         if record.status == creation.NO_CAPACITY and less is not None and may_be_less:
-            record = _create(desk, step, less)
+            record = _create(session, step, less)
         if record.status != creation.NO_CAPACITY:
             break
     return record
 
 
-def _create(desk: CaseSession, step: LayoutStep, layout: NamespaceLayout) -> CommandRecord:
+def _create(session: CaseSession, step: LayoutStep, layout: NamespaceLayout) -> CommandRecord:
     note = f"{step.act.value} namespace {step.nsid} of {layout.blocks} blocks"
-    return _manage(desk, manage.CREATE, note, send=create_data(layout))
+    return _manage(session, manage.CREATE, note, send=create_data(layout))
 
 
 def _manage(
-    desk: CaseSession, select: int, note: str, *, nsid: int = 0, send: bytes = b""
+    session: CaseSession, select: int, note: str, *, nsid: int = 0, send: bytes = b""
 ) -> CommandRecord:
     return change(
-        desk,
+        session,
         NAMESPACE_MANAGEMENT,
         nsid=nsid,
         cdw10=select,
         send=send,
-        timeout=desk.limits.format,
+        timeout=session.limits.format,
         note=note,
     )
 
 
-def _added(desk: CaseSession) -> tuple[CommandEntry, ...]:
+def _added(session: CaseSession) -> tuple[CommandEntry, ...]:
     """What erases the layout that there is now: Formats of it, on a drive that is erased by Format;
     the last sanitize once more, where none is left to follow (it was adopted, or the journal is of
     an older version). Namespaces that were made after it read as blank whatever it did."""
-    plan = desk.state.plan
+    plan = session.state.plan
     if plan is None:
         return ()
     if any(command.method.is_sanitize for command in plan.commands):
-        return plan.commands[-1:] if desk.state.erased else ()
-    controller = desk.controller
+        return plan.commands[-1:] if session.state.erased else ()
+    controller = session.controller
     targets = tuple(
         FormatTarget.of(nsid, namespace)
         for nsid, namespace in described(controller, controller.active_namespaces())
     )
-    again = make_plan(desk.policy, Capabilities.of(controller.identify()), targets, desk.applied)
+    again = make_plan(
+        session.policy, Capabilities.of(controller.identify()), targets, session.applied
+    )
     return tuple(CommandEntry(c.method, c.opcode, c.nsid, c.cdw10) for c in again.commands)

@@ -134,42 +134,42 @@ def _locked(
         return report
     files.make()
     try:
-        book = _book(request, files, host)
+        journal = _journal(request, files, host)
     except JournalError as error:
         return _end(
             request, files, host, CaseState(), Ending(Outcome.COMPLETED, str(error)), AfterLook()
         )
-    desk = CaseSession(request, files, host, lock, book, on_progress, disk)
+    session = CaseSession(request, files, host, lock, journal, on_progress, disk)
     try:
-        layout.settle(desk)
-        resets.settle(desk)
-        ending = _try(desk)
-        with desk.step(Step.REPORT):
-            after = _look_again(desk)
-        return _end(request, files, host, book.state, ending, after)
+        layout.settle(session)
+        resets.settle(session)
+        ending = _try(session)
+        with session.step(Step.REPORT):
+            after = _look_again(session)
+        return _end(request, files, host, journal.state, ending, after)
     finally:
-        desk.close()
-        book.close()
+        session.close()
+        journal.close()
 
 
-def _book(request: CaseRequest, files: CaseFiles, host: Host) -> CaseJournal:
+def _journal(request: CaseRequest, files: CaseFiles, host: Host) -> CaseJournal:
     """The journal of this request: the one that is there, or a new one."""
-    book = CaseJournal(files)
-    began = book.state.began
+    journal, clock = CaseJournal(files), host.clock
+    began = journal.state.began
     if began is not None and began.work == request.same_work:
-        book.note(Resumed(host.clock.utc(), SteadyTime.now(host)))
-        return book
+        journal.note(Resumed(clock.utc(), SteadyTime.now(host)))
+        return journal
     # No journal, or one of other work (another policy): what stands beside it means nothing. A
     # sanitize that runs on from there is adopted by its command dword 10.
-    if book.state.narrowed:
-        before, ready = book.state.narrowed, request.policy.limits.ready
+    if journal.state.narrowed:
+        before, ready = journal.state.narrowed, request.policy.limits.ready
         resets.put_back(host, request.slot.address, before, timeout=ready)
-    book.close()
+    journal.close()
     files.sweep()
     files.write_request(request)
-    book = CaseJournal(files)
-    book.note(Began(request.same_work, host.clock.utc(), host.clock.time(), SteadyTime.now(host)))
-    return book
+    journal = CaseJournal(files)
+    journal.note(Began(request.same_work, clock.utc(), clock.time(), SteadyTime.now(host)))
+    return journal
 
 
 def _end(
@@ -185,16 +185,16 @@ def _end(
     return report
 
 
-def _try(desk: CaseSession) -> Ending:
+def _try(session: CaseSession) -> Ending:
     """Every step that is left; an error of the drive is an ending, not a crash."""
     try:
-        _steps(desk)
+        _steps(session)
     except InUseError as error:
-        return Ending(Outcome.IN_USE, str(error)) if _untouched(desk) else _stopped(error)
+        return Ending(Outcome.IN_USE, str(error)) if _untouched(session) else _stopped(error)
     except IdentityError as error:
-        return Ending(Outcome.WRONG_DRIVE, str(error)) if _untouched(desk) else _stopped(error)
+        return Ending(Outcome.WRONG_DRIVE, str(error)) if _untouched(session) else _stopped(error)
     except AbsentError as error:
-        return Ending(Outcome.ABSENT, str(error)) if _untouched(desk) else _stopped(error)
+        return Ending(Outcome.ABSENT, str(error)) if _untouched(session) else _stopped(error)
     except NoMethodError as error:
         return Ending(Outcome.NO_METHOD, str(error))
     except (DriveError, OutOfTimeError) as error:
@@ -202,49 +202,49 @@ def _try(desk: CaseSession) -> Ending:
     return Ending(Outcome.COMPLETED)
 
 
-def _untouched(desk: CaseSession) -> bool:
+def _untouched(session: CaseSession) -> bool:
     """This run sent nothing destructive to what is in the slot now."""
-    return not desk.opened or not (desk.state.attempts or desk.state.rearranged)
+    return not session.opened or not (session.state.attempts or session.state.rearranged)
 
 
 def _stopped(error: EraserError) -> Ending:
     return Ending(Outcome.COMPLETED, str(error))
 
 
-def _steps(desk: CaseSession) -> None:
-    with desk.step(Step.PROVE_IDLE):
-        desk.open()
-        subsystem.check(desk)
-        desk.revoke()
-    if desk.state.plan is None:
-        with desk.step(Step.INSPECT):
-            _inspect(desk)
-    plan = desk.state.plan
+def _steps(session: CaseSession) -> None:
+    with session.step(Step.PROVE_IDLE):
+        session.open()
+        subsystem.check(session)
+        session.revoke()
+    if session.state.plan is None:
+        with session.step(Step.INSPECT):
+            _inspect(session)
+    plan = session.state.plan
     if plan is not None and plan.refusal:
         raise NoMethodError(plan.refusal)
-    probes.fingerprint(desk)
-    verify.reconsider(desk)
-    if desk.state.allocating is not None and not desk.state.erased:
+    probes.fingerprint(session)
+    verify.reconsider(session)
+    if session.state.allocating is not None and not session.state.erased:
         # A run that died after it had deleted them, and another round: they are erased again.
-        temporary.allocate(desk)
-    while desk.state.verified is None:
-        case_erase.erase(desk)
-        if desk.state.halted:
+        temporary.allocate(session)
+    while session.state.verified is None:
+        case_erase.erase(session)
+        if session.state.halted:
             return
-        verify.reset(desk)
-        verify.verify(desk)
-    if desk.state.verified is not None and desk.state.verified.verdict is Verdict.ERASED:
+        verify.reset(session)
+        verify.verify(session)
+    if session.state.verified is not None and session.state.verified.verdict is Verdict.ERASED:
         # What was not erased stays where it can be seen: the next case begins with it.
-        temporary.free(desk)
+        temporary.free(session)
 
 
-def _inspect(desk: CaseSession) -> None:
+def _inspect(session: CaseSession) -> None:
     """What the drive is before anything is changed, and what will be sent to it."""
-    controller = desk.controller
+    controller = session.controller
     capabilities = Capabilities.of(controller.identify())
-    plan = make_plan(desk.policy, capabilities, _targets(controller), desk.applied)
+    plan = make_plan(session.policy, capabilities, _targets(controller), session.applied)
     sanitizes = tuple(c.cdw10 for c in plan.commands if c.method.is_sanitize)
-    busy = not plan.refusal and sanitize.ours_runs(desk, sanitizes)
+    busy = not plan.refusal and sanitize.ours_runs(session, sanitizes)
     state, problems = None, list[str]()
     try:
         found = facts(controller)
@@ -257,19 +257,19 @@ def _inspect(desk: CaseSession) -> None:
         state = health.read(controller.smart_log())
     except DriveError as error:
         problems.append(f"health before the erase: {error}")
-    if desk.state.inspected is None:
-        desk.note(Inspected(found, state, tuple(problems)))
+    if session.state.inspected is None:
+        session.note(Inspected(found, state, tuple(problems)))
     if not plan.refusal and not busy:
-        unlock.unlock(desk, found)
+        unlock.unlock(session, found)
         if found.detached and plan.achieved is Label.CLEAR:
             # Each has data of its own, and will be erased by its own command.
-            unlock.attach_all(desk, found)
+            unlock.attach_all(session, found)
         # As an ordinary one from here on: fingerprints, canaries, commands and reading reach it.
-        temporary.allocate(desk)
-        if plan.achieved is Label.CLEAR and (found.detached or desk.state.temporary):
-            plan = make_plan(desk.policy, capabilities, _targets(controller), desk.applied)
+        temporary.allocate(session)
+        if plan.achieved is Label.CLEAR and (found.detached or session.state.temporary):
+            plan = make_plan(session.policy, capabilities, _targets(controller), session.applied)
     commands = tuple(CommandEntry(c.method, c.opcode, c.nsid, c.cdw10) for c in plan.commands)
-    desk.note(Planned(commands, plan.achieved, plan.downgraded, plan.refusal, locked=busy))
+    session.note(Planned(commands, plan.achieved, plan.downgraded, plan.refusal, locked=busy))
 
 
 def _targets(controller: Controller) -> tuple[FormatTarget, ...]:
@@ -279,38 +279,38 @@ def _targets(controller: Controller) -> tuple[FormatTarget, ...]:
     return tuple(FormatTarget.of(nsid, namespace) for nsid, namespace in found)
 
 
-def _look_again(desk: CaseSession) -> AfterLook:
+def _look_again(session: CaseSession) -> AfterLook:
     """The drive as it is at the end. What cannot be read is named and keeps it from release."""
-    tools = _tools(desk.host)
-    if not desk.opened or desk.state.halted:
+    tools = _tools(session.host)
+    if not session.opened or session.state.halted:
         return AfterLook(tools=tools)
-    controller, problems = desk.controller, list[str]()
+    controller, problems = session.controller, list[str]()
     found, state = None, None
     differences: tuple[str, ...] = ()
     try:
-        found = _with_registers(facts(controller), desk.state.mapped)
+        found = _with_registers(facts(controller), session.state.mapped)
         identity = controller.identity()
-        if desk.state.identity is not None:
+        if session.state.identity is not None:
             # No profile names a serial number, and a certificate is about one drive.
             problems += (
                 f"it calls itself otherwise after the erase: {line}"
-                for line in desk.state.identity.differences(identity)
+                for line in session.state.identity.differences(identity)
             )
-        rules = features(controller, desk.request.profile.features)
+        rules = features(controller, session.request.profile.features)
         # Only at a case's end: one that was stopped at once may be of a drive in use.
-        if desk.state.verified is not None and case_features.mend(desk, found, rules):
-            rules = features(controller, desk.request.profile.features)
-        differences = compare(desk.request.profile, identity, found, rules)
+        if session.state.verified is not None and case_features.mend(session, found, rules):
+            rules = features(controller, session.request.profile.features)
+        differences = compare(session.request.profile, identity, found, rules)
     except DriveError as error:
         problems.append(f"inspection after the erase: {error}")
     try:
-        if desk.state.verified is not None and verify.written_after(desk):
+        if session.state.verified is not None and verify.written_after(session):
             problems.append("the drive was written to after the erase: find out by whom")
         state = health.read(controller.smart_log())
-        earlier = _media_errors_before(desk.state)
+        earlier = _media_errors_before(session.state)
         if earlier is not None:
             state = dataclasses.replace(state, media_errors_before=earlier)
-        link = health.link(PciFunction(desk.host, desk.request.slot.address))
+        link = health.link(PciFunction(session.host, session.request.slot.address))
         state = dataclasses.replace(state, link=link)
     except DriveError as error:
         problems.append(f"health after the erase: {error}")

@@ -48,14 +48,14 @@ MAX_OCCUPIED = 4
 """Times that somebody else's sanitize may be faster than ours before a person has to look."""
 
 
-def adopt(desk: CaseSession) -> None:
+def adopt(session: CaseSession) -> None:
     """Adopts a running sanitize that no journal knows of, or waits for a foreign one."""
     # A running sanitize survives resets and power cycles, so it may be ours of a journal that was
     # lost with the disk: its command dword 10 is all that is left to know it by.
-    state = desk.state
-    if state.intent is not None or not desk.controller.identify().can_sanitize:
+    state = session.state
+    if state.intent is not None or not session.controller.identify().can_sanitize:
         return
-    raw, now = desk.sanitize_log()
+    raw, now = session.sanitize_log()
     if now.state is not SanitizeState.RUNNING:
         return
     waiting = {
@@ -65,68 +65,68 @@ def adopt(desk: CaseSession) -> None:
     }
     found = attach(tuple(command.cdw10 for command in waiting.values()), now)
     if found is None:
-        with desk.step(Step.ERASE, "another's sanitize"):
-            wait_for_another(desk, "before ours")
+        with session.step(Step.ERASE, "another's sanitize"):
+            wait_for_another(session, "before ours")
         return
     place = list(waiting)[found]
-    desk.note(Intent(place, 1, adopted=True, log_before=_text(raw)))
+    session.note(Intent(place, 1, adopted=True, log_before=_text(raw)))
 
 
-def ours_runs(desk: CaseSession, cdw10s: tuple[int, ...]) -> bool:
+def ours_runs(session: CaseSession, cdw10s: tuple[int, ...]) -> bool:
     """Whether a sanitize is running that will be adopted. Another's end is waited for: it keeps
     most commands from the drive, and what is told meanwhile is not the whole truth.
 
     Raises :class:`DriveError` when patience is over.
     """
-    if not desk.controller.identify().can_sanitize:
+    if not session.controller.identify().can_sanitize:
         return False
-    _raw, now = desk.sanitize_log()
+    _raw, now = session.sanitize_log()
     if now.state is not SanitizeState.RUNNING:
         return False
     if attach(cdw10s, now) is not None:
         return True
-    wait_for_another(desk, "before anything is asked")
+    wait_for_another(session, "before anything is asked")
     return False
 
 
-def wait_for_another(desk: CaseSession, why: str) -> None:
+def wait_for_another(session: CaseSession, why: str) -> None:
     """Until no sanitize is running. Raises :class:`DriveError` when patience is over."""
-    dog, left = _watchdog(desk), False
+    dog, left = _watchdog(session), False
     while True:
-        _raw, now = _patient_look(desk, dog)
+        _raw, now = _patient_look(session, dog)
         if now.state is not SanitizeState.RUNNING:
             return
         if now.verifying and not left:
-            _leave_verification(desk)
+            _leave_verification(session)
             left = True
             continue
-        if over := dog.look(now.progress, desk.clock.monotonic()):
+        if over := dog.look(now.progress, session.clock.monotonic()):
             where = ", in the Media Verification state" if now.verifying else ""
             raise DriveError(
                 f"waiting for another's sanitize (SCDW10 {now.cdw10:#x}){where}: {over}"
             )
-        desk.tell(now.fraction, f"another's sanitize is running, {why}")
-        desk.check_time()
-        desk.clock.sleep(desk.limits.poll)
+        session.tell(now.fraction, f"another's sanitize is running, {why}")
+        session.check_time()
+        session.clock.sleep(session.limits.poll)
 
 
-def _leave_verification(desk: CaseSession) -> None:
+def _leave_verification(session: CaseSession) -> None:
     """It is over, and waits for whoever wanted to look at the media: nobody does any more."""
-    desk.recheck()
-    record, _data = desk.controller.admin(
+    session.recheck()
+    record, _data = session.controller.admin(
         OPCODE_SANITIZE,
         cdw10=EXIT_MEDIA_VERIFICATION,
-        timeout=desk.limits.command,
+        timeout=session.limits.command,
         note="exit the Media Verification state",
     )
-    desk.note(Sent(record))
+    session.note(Sent(record))
 
 
-def _watchdog(desk: CaseSession) -> Watchdog:
-    return Watchdog(desk.clock.monotonic(), desk.limits.sanitize, desk.limits.stuck)
+def _watchdog(session: CaseSession) -> Watchdog:
+    return Watchdog(session.clock.monotonic(), session.limits.sanitize, session.limits.stuck)
 
 
-def _patient_look(desk: CaseSession, dog: Watchdog) -> tuple[bytes, SanitizeLog]:
+def _patient_look(session: CaseSession, dog: Watchdog) -> tuple[bytes, SanitizeLog]:
     """Log 81h of a drive that may be too busy erasing to answer at once.
 
     One lost answer says nothing about the sanitize, which outlives even a reset by the kernel.
@@ -134,14 +134,14 @@ def _patient_look(desk: CaseSession, dog: Watchdog) -> tuple[bytes, SanitizeLog]
     """
     while True:
         try:
-            return desk.sanitize_log()
+            return session.sanitize_log()
         except CommandError as error:
-            desk.controller.check_place()
-            if over := dog.still(desk.clock.monotonic()):
+            session.controller.check_place()
+            if over := dog.still(session.clock.monotonic()):
                 raise DriveError(f"{error}; {over}") from error
-            desk.check_time()
-            desk.tell(0.0, f"waiting for an answer: {error}")
-        desk.clock.sleep(desk.limits.poll)
+            session.check_time()
+            session.tell(0.0, f"waiting for an answer: {error}")
+        session.clock.sleep(session.limits.poll)
 
 
 def _text(raw: bytes) -> str:
@@ -151,21 +151,21 @@ def _text(raw: bytes) -> str:
 class Sanitize:
     """One Sanitize of the plan."""
 
-    def __init__(self, desk: CaseSession, place: int, command: CommandEntry) -> None:
-        self.desk = desk
+    def __init__(self, session: CaseSession, place: int, command: CommandEntry) -> None:
+        self.session = session
         self.place = place
         self.command = command
-        self.began = desk.clock.monotonic()
+        self.began = session.clock.monotonic()
         self._attended = False
         """This run sent the command or saw it running: nobody else had the drive since."""
 
     def run(self) -> None:
         """To its result, whatever an earlier run left."""
-        while self.place not in self.desk.state.done:
-            intent = self.desk.state.intent
+        while self.place not in self.session.state.done:
+            intent = self.session.state.intent
             if intent is None:
                 self._send()
-            elif intent.adopted or self.desk.state.running_seen:
+            elif intent.adopted or self.session.state.running_seen:
                 self._watch(intent)
             else:
                 self._find_out(intent)
@@ -173,7 +173,7 @@ class Sanitize:
     def _find_out(self, intent: Intent) -> None:
         """An intent without a result: the log tells whether the command arrived."""
         before = _parse(intent.log_before)
-        _raw, now = self.desk.sanitize_log()
+        _raw, now = self.session.sanitize_log()
         match after_loss(self.command.cdw10, before, now):
             case AfterLoss.WATCH:
                 self._seen()
@@ -181,35 +181,35 @@ class Sanitize:
             case AfterLoss.TAKE:
                 self._take(intent)
             case AfterLoss.WAIT:
-                self.desk.note(Uprooted(self.place, "another's sanitize is running"))
-                wait_for_another(self.desk, "before ours")
+                self.session.note(Uprooted(self.place, "another's sanitize is running"))
+                wait_for_another(self.session, "before ours")
             case AfterLoss.SEND:
-                self.desk.note(
+                self.session.note(
                     AttemptOver(self.place, "interrupted; log 81h shows that it did not arrive")
                 )
 
     def _send(self) -> None:
-        desk, cdw10 = self.desk, self.command.cdw10
-        wait_for_another(desk, "before ours")
-        unlock.unlock_late(desk)
-        probes.plant(desk, self.place)
-        desk.recheck()
+        session, cdw10 = self.session, self.command.cdw10
+        wait_for_another(session, "before ours")
+        unlock.unlock_late(session)
+        probes.plant(session, self.place)
+        session.recheck()
         # As late as can be: the log of before is what tells an end of ours from an older one with
         # the same dword 10.
-        raw, _before = desk.sanitize_log()
+        raw, _before = session.sanitize_log()
         intent = Intent(self.place, self._attempts + 1, adopted=False, log_before=_text(raw))
-        desk.note(intent)
+        session.note(intent)
         self._attended = True
-        record, _data = desk.controller.admin(
+        record, _data = session.controller.admin(
             OPCODE_SANITIZE,
             cdw10=cdw10,
-            timeout=desk.limits.command,
+            timeout=session.limits.command,
             note=self.command.method.value,
         )
-        desk.note(Sent(record))
+        session.note(Sent(record))
         if record.status is None:
             # No completion: the kernel has reset the controller, and the log alone knows.
-            desk.controller.wait_live(desk.limits.ready, namespaces=False)
+            session.controller.wait_live(session.limits.ready, namespaces=False)
         if record.status in (0, None):
             self._watch(intent, settle=SETTLE_SECONDS)
         elif record.status == STATUS_SANITIZE_IN_PROGRESS:
@@ -219,65 +219,69 @@ class Sanitize:
 
     @property
     def _attempts(self) -> int:
-        return self.desk.state.attempts.get(self.place, 0)
+        return self.session.state.attempts.get(self.place, 0)
 
     def _seen(self) -> None:
         self._attended = True
-        if not self.desk.state.running_seen:
-            self.desk.note(SeenRunning(self.place))
+        if not self.session.state.running_seen:
+            self.session.note(SeenRunning(self.place))
 
     def _occupied(self, intent: Intent) -> None:
         """1Dh: somebody was faster. With our dword 10 it is as good as ours, else wait."""
-        raw, now = self.desk.sanitize_log()
+        raw, now = self.session.sanitize_log()
         if now.state is SanitizeState.RUNNING and now.cdw10 == self.command.cdw10:
-            self.desk.note(Intent(self.place, intent.attempt, adopted=True, log_before=_text(raw)))
+            self.session.note(
+                Intent(self.place, intent.attempt, adopted=True, log_before=_text(raw))
+            )
             return
         reason = "status 0x1d: another's sanitize is running"
         # In this order: a run that dies between the two must not take its canaries for standing.
-        self.desk.note(Uprooted(self.place, reason))
-        self.desk.note(AttemptOver(self.place, reason))
+        self.session.note(Uprooted(self.place, reason))
+        self.session.note(AttemptOver(self.place, reason))
         if intent.attempt > MAX_OCCUPIED:
             raise DriveError(f"{reason}, again and again; who else sanitizes this drive?")
 
     def _refused(self, intent: Intent, record: CommandRecord) -> None:
         reason = f"the drive refused it with status {record.status:#05x} ({record.message})"
-        raw, _now = self.desk.sanitize_log()
+        raw, _now = self.session.sanitize_log()
         self._done(intent, raw, Verdict.NOT_ERASED, reason, changed=False)
 
     def _watch(self, intent: Intent, *, settle: float = 0.0) -> None:
         """Polls log 81h until our sanitize has ended or patience is over."""
-        dog, began = _watchdog(self.desk), self.desk.clock.monotonic()
-        dog.stuck = patience(dog.stuck, self.desk.request.stuck)
+        dog, began = _watchdog(self.session), self.session.clock.monotonic()
+        dog.stuck = patience(dog.stuck, self.session.request.stuck)
         while True:
-            raw, now = _patient_look(self.desk, dog)
+            raw, now = _patient_look(self.session, dog)
             found = self._assess(intent, now)
             if found.standing is SanitizeStanding.RUNNING:
                 self._seen()
                 dog.allow(now.estimate)
-                if over := dog.look(now.progress, self.desk.clock.monotonic()):
+                if over := dog.look(now.progress, self.session.clock.monotonic()):
                     self._done(intent, raw, Verdict.UNKNOWN, over, changed=True, halt=True)
                     return
-                self.desk.check_time()
-                self.desk.tell(now.fraction, self._eta(now, began))
+                self.session.check_time()
+                self.session.tell(now.fraction, self._eta(now, began))
             # Another controller of the subsystem, or its management interface, can start one at any
             # time.
             elif found.standing is SanitizeStanding.FOREIGN:
-                wait_for_another(self.desk, "after our command")
-            elif found.changed or self.desk.clock.monotonic() - began >= settle:
+                wait_for_another(self.session, "after our command")
+            elif found.changed or self.session.clock.monotonic() - began >= settle:
                 self._end(intent, raw, found)
                 return
-            self.desk.clock.sleep(min(self.desk.limits.poll, settle or self.desk.limits.poll))
+            self.session.clock.sleep(
+                min(self.session.limits.poll, settle or self.session.limits.poll)
+            )
 
     def _take(self, intent: Intent) -> None:
-        raw, now = self.desk.sanitize_log()
+        raw, now = self.session.sanitize_log()
         self._end(intent, raw, self._assess(intent, now))
 
     def _assess(self, intent: Intent, now: SanitizeLog) -> Assessment:
         before = None if intent.adopted else _parse(intent.log_before)
-        return assess(self.command.cdw10, before, now, running_seen=self.desk.state.running_seen)
+        return assess(self.command.cdw10, before, now, running_seen=self.session.state.running_seen)
 
     def _eta(self, now: SanitizeLog, began: float) -> str:
-        name, elapsed = self.command.method.value, self.desk.clock.monotonic() - began
+        name, elapsed = self.command.method.value, self.session.clock.monotonic() - began
         if not (0.01 < now.fraction < 1 and elapsed > 1):
             return name
         return f"{name}, about {elapsed * (1 - now.fraction) / now.fraction:.0f} s left"
@@ -285,20 +289,20 @@ class Sanitize:
     def _end(self, intent: Intent, raw: bytes, found: Assessment) -> None:
         if self._overwritten(raw, found) and intent.attempt <= MAX_OCCUPIED:
             reason = "it was seen running, and another's sanitize has taken its place in log 81h"
-            self.desk.note(Uprooted(self.place, reason))
-            self.desk.note(AttemptOver(self.place, reason))
+            self.session.note(Uprooted(self.place, reason))
+            self.session.note(AttemptOver(self.place, reason))
             return
-        last = self.place + 1 == len(self.desk.state.steps)
+        last = self.place + 1 == len(self.session.state.steps)
         failed = found.standing is SanitizeStanding.FAILED
         if failed and last and not self._failed_before():
             # Another method of the plan is the better repetition; the last one has none.
-            self.desk.note(AttemptOver(self.place, found.reason))
+            self.session.note(AttemptOver(self.place, found.reason))
             return
         if found.standing is SanitizeStanding.SUCCEEDED and not self._attended and not _sealed(raw):
             # Between that end and this run anybody may have written: on this host, or another.
             reason = "ended unwatched, and the drive does not say that nothing was written since"
-            self.desk.note(Uprooted(self.place, reason))
-            self.desk.note(AttemptOver(self.place, reason))
+            self.session.note(Uprooted(self.place, reason))
+            self.session.note(AttemptOver(self.place, reason))
             return
         reason = found.reason
         if intent.adopted and not reason:
@@ -308,12 +312,12 @@ class Sanitize:
     def _overwritten(self, raw: bytes, found: Assessment) -> bool:
         """Ours ran and its end is not told any more: nobody's fault, least of all the drive's."""
         # Log 81h has one place for the last sanitize: another's takes ours out of it.
-        seen = self.desk.state.running_seen and found.standing is SanitizeStanding.STALE
+        seen = self.session.state.running_seen and found.standing is SanitizeStanding.STALE
         return seen and SanitizeLog.parse(raw).cdw10 != self.command.cdw10
 
     def _failed_before(self) -> bool:
-        return "SSTAT 3" in self.desk.state.failures.get(self.place, "") or any(
-            "SSTAT 3" in done.record.reason for done in self.desk.state.done.values()
+        return "SSTAT 3" in self.session.state.failures.get(self.place, "") or any(
+            "SSTAT 3" in done.record.reason for done in self.session.state.done.values()
         )
 
     def _done(
@@ -337,10 +341,10 @@ class Sanitize:
             changed=changed,
             verdict=result,
             reason=reason,
-            seconds=round(self.desk.clock.monotonic() - self.began, 3),
-            ended_at=self.desk.clock.utc(),
+            seconds=round(self.session.clock.monotonic() - self.began, 3),
+            ended_at=self.session.clock.utc(),
         )
-        self.desk.note(MethodDone(self.place, record, halt))
+        self.session.note(MethodDone(self.place, record, halt))
 
 
 def unwritten(record: MethodRecord, now: SanitizeLog) -> bool:

@@ -1,4 +1,4 @@
-"""What every step of a case works with: the drive held open, the book, the clock, the listener."""
+"""What every step of a case works with: the held drive, the journal, the clock, the listener."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class CaseSession:
         files: CaseFiles,
         host: Host,
         lock: SlotLock,
-        book: CaseJournal,
+        journal: CaseJournal,
         on_progress: OnProgress,
         disk: OpenDisk,
     ) -> None:
@@ -97,19 +97,19 @@ class CaseSession:
         self.disk = disk
         """Opens a namespace's block device."""
         self.lock = lock
-        self.book = book
+        self.journal = journal
         self._on_progress = on_progress
         self._step = Step.PROVE_IDLE
         self._counted = 0.0
         self._controller: Controller | None = None
         self._hold: NamespaceHold | None = None
-        self._deadline = _deadline(request, book.state, host)
+        self._deadline = _deadline(request, journal.state, host)
         self._applied = Applied.plain(request.policy)
 
     @property
     def state(self) -> CaseState:
         """Where the case stands."""
-        return self.book.state
+        return self.journal.state
 
     @property
     def policy(self) -> Policy:
@@ -147,7 +147,7 @@ class CaseSession:
 
     def note(self, entry: Entry) -> None:
         """Into the journal, before anything is done about it."""
-        self.book.note(entry)
+        self.journal.note(entry)
 
     def tell(self, fraction: float, detail: str) -> None:
         """Progress within the step at hand."""

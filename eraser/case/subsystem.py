@@ -11,30 +11,31 @@ from eraser.drive import inquiry
 from eraser.errors import InUseError
 
 
-def check(desk: CaseSession) -> None:
+def check(session: CaseSession) -> None:
     """Raises :class:`InUseError` where there are more controllers than the profile names, or where
     the drive does not tell and the profile does not say so; ``DriveError`` where it is silent."""
-    controller = desk.controller
+    controller = session.controller
     if not controller.identify().many_controllers:
         return
-    found = count(desk)
-    condition = desk.request.profile.condition
+    found = count(session)
+    condition = session.request.profile.condition
     wanted = 1 if condition is None else condition.controllers
     if found == wanted or 1 <= found <= wanted:
         return
     told = f"{found} controllers" if found else "that there are more, and not how many"
     named = f"the {wanted}" if wanted else "the number"
     raise InUseError(
-        f"{desk.request.slot.address}: expected no more controllers in its subsystem than {named} "
-        f"that the profile names, found {told}: a guest or another host may use the drive through "
-        "another one; nothing was sent to it; where nobody can, approve a profile of such a drive"
+        f"{session.request.slot.address}: expected no more controllers in its subsystem than "
+        f"{named} that the profile names, found {told}: a guest or another host may use the drive "
+        "through another one; nothing was sent to it; where nobody can, approve a profile of such "
+        "a drive"
     )
 
 
-def count(desk: CaseSession) -> int:
+def count(session: CaseSession) -> int:
     """Controllers of the subsystem; ``inquiry.UNTOLD`` where there may be more than one and the
     drive does not tell. Raises ``DriveError`` for a drive that is silent."""
-    controller = desk.controller
+    controller = session.controller
     identify = controller.identify()
     return inquiry.sensible(
         "controllers", lambda: inquiry.controllers(controller, identify), inquiry.UNTOLD, []

@@ -20,7 +20,7 @@ _FIRST_LOOK = 10.0
 """Seconds for the kernel's first look at changed namespaces."""
 
 
-def unlock(desk: CaseSession, found: ControllerFacts) -> None:
+def unlock(session: CaseSession, found: ControllerFacts) -> None:
     """Takes off what keeps the drive from being written and erased, as far as commands can.
 
     What is left is named by the last look. Raises ``DriveError`` where the drive is gone.
@@ -29,24 +29,24 @@ def unlock(desk: CaseSession, found: ControllerFacts) -> None:
     if condition is None:
         return
     locked = [entry.nsid for entry in condition.protected if entry.state == _PROTECTED]
-    loose = [each.nsid for each in found.detached if _protected(desk.controller, each.nsid)]
+    loose = [each.nsid for each in found.detached if _protected(session.controller, each.nsid)]
     if not locked and not loose and not condition.reservations:
         return
-    with desk.step(Step.UNLOCK):
-        desk.recheck()
+    with session.step(Step.UNLOCK):
+        session.recheck()
         for held in condition.reservations:
             # First: what holds one namespace may keep the drive from attaching another.
-            path = desk.hold.paths.get(held.nsid)
-            for record in manage.clear_reservation(desk.controller, held, path) if path else ():
-                desk.note(Sent(record))
+            path = session.hold.paths.get(held.nsid)
+            for record in manage.clear_reservation(session.controller, held, path) if path else ():
+                session.note(Sent(record))
         for nsid in loose:
             # It keeps the drive from every sanitize, and its feature is an attached one's alone.
-            attach(desk, nsid)
+            attach(session, nsid)
         for nsid in (*locked, *loose):
-            desk.note(Sent(manage.unprotect(desk.controller, nsid)))
+            session.note(Sent(manage.unprotect(session.controller, nsid)))
         if locked or loose:
             # The kernel has made the disks read only, and looks again only when it is told to.
-            look_anew(desk)
+            look_anew(session)
 
 
 def _protected(controller: Controller, nsid: int) -> bool:
@@ -57,42 +57,42 @@ def _protected(controller: Controller, nsid: int) -> bool:
         return False
 
 
-def attach_all(desk: CaseSession, found: ControllerFacts) -> None:
+def attach_all(session: CaseSession, found: ControllerFacts) -> None:
     """Attaches every namespace that is not: Format reaches no other."""
     if not found.detached:
         return
-    with desk.step(Step.UNLOCK, "attaching namespaces"):
-        desk.recheck()
+    with session.step(Step.UNLOCK, "attaching namespaces"):
+        session.recheck()
         for layout in found.detached:
-            attach(desk, layout.nsid)
-        look_anew(desk)
+            attach(session, layout.nsid)
+        look_anew(session)
 
 
-def unlock_late(desk: CaseSession) -> None:
+def unlock_late(session: CaseSession) -> None:
     """What the inspection put off because a sanitize was running: the drive takes none of it
     meanwhile, and does not tell all that locks it. Once in a case, before anything else is sent."""
-    if not desk.state.locked:
+    if not session.state.locked:
         return
     try:
-        found = facts(desk.controller)
+        found = facts(session.controller)
     except DriveError as error:
         # As in the inspection: it is erased all the same, then held, for the last look asks again.
-        desk.tell(0.0, str(error))
+        session.tell(0.0, str(error))
     else:
-        unlock(desk, found)
-    desk.note(Unlocked())
+        unlock(session, found)
+    session.note(Unlocked())
 
 
-def attach(desk: CaseSession, nsid: int) -> list[str]:
+def attach(session: CaseSession, nsid: int) -> list[str]:
     """Attaches a namespace to this controller; what is wrong, as :func:`wrong` says it."""
     return wrong(
         change(
-            desk,
+            session,
             NAMESPACE_ATTACHMENT,
             nsid=nsid,
             cdw10=manage.ATTACH,
-            send=controller_list(desk.controller.identify().controller_id),
-            timeout=desk.limits.command,
+            send=controller_list(session.controller.identify().controller_id),
+            timeout=session.limits.command,
             note=f"attach namespace {nsid}",
         )
     )
@@ -106,18 +106,18 @@ def wrong(record: CommandRecord) -> list[str]:
     return [f"restore: expected success, found {status} ({record.message[:200]})"]
 
 
-def look_anew(desk: CaseSession) -> None:
+def look_anew(session: CaseSession) -> None:
     """Makes the kernel see the namespaces that there are, and claims their disks."""
-    desk.hold.drop()
-    for seconds in (min(_FIRST_LOOK, desk.limits.ready), desk.limits.ready):
+    session.hold.drop()
+    for seconds in (min(_FIRST_LOOK, session.limits.ready), session.limits.ready):
         # Twice: the first look drops a namespace whose identifiers changed, the next one finds it.
         try:
-            desk.controller.wait_live(desk.limits.ready, namespaces=False)
-            desk.controller.rescan(timeout=desk.limits.ready)
-            desk.controller.wait_namespaces(seconds)
+            session.controller.wait_live(session.limits.ready, namespaces=False)
+            session.controller.rescan(timeout=session.limits.ready)
+            session.controller.wait_namespaces(seconds)
             break
         except DriveError as error:
             # A disk that the kernel cannot make is no reason not to erase; what cannot be read
             # is named by the verification.
-            desk.tell(0.0, str(error))
-    desk.hold.take()
+            session.tell(0.0, str(error))
+    session.hold.take()

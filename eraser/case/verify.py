@@ -32,100 +32,100 @@ CHECKPOINT_SECONDS = 2.0
 _RANK = {Verdict.ERASED: 0, Verdict.UNKNOWN: 1, Verdict.NOT_ERASED: 2}
 
 
-def reset(desk: CaseSession) -> None:
+def reset(session: CaseSession) -> None:
     """A controller reset after the last command, so that no cache answers the reading: with the
     shutdown before it that the next tenant's host announces, where the drive is visited."""
-    if desk.state.reset is not None:
+    if session.state.reset is not None:
         return
-    with desk.step(Step.RESET):
-        announced = bool(desk.policy.verification.visit) and not desk.rebind()
-        problem = "" if announced else desk.reset()
-        desk.note(WasReset(problem, _writes(desk), announced))
+    with session.step(Step.RESET):
+        announced = bool(session.policy.verification.visit) and not session.rebind()
+        problem = "" if announced else session.reset()
+        session.note(WasReset(problem, _writes(session), announced))
 
 
-def reconsider(desk: CaseSession) -> None:
+def reconsider(session: CaseSession) -> None:
     """In a resumed case: an erase that may have been written over since is done once more.
 
     Between two runs the slot was not locked: the drive may have been mounted, or have been in
     another host. Only the drive itself can say that it was not, and where it cannot, erasing again
     costs time and nothing else.
     """
-    state = desk.state
-    if not state.resumed or not state.erased or state.halted or _unwritten(desk):
+    state = session.state
+    if not state.resumed or not state.erased or state.halted or _unwritten(session):
         return
-    desk.files.read_anew()
+    session.files.read_anew()
     reason = "the drive may have been written to between the erase and this run"
-    desk.note(Again(reason, read=False))
+    session.note(Again(reason, read=False))
 
 
-def written_after(desk: CaseSession) -> bool:
+def written_after(session: CaseSession) -> bool:
     """Somebody wrote since the last sanitize: the drive took its seal back *and* counted writes.
 
     Either alone may be a habit of the drive: counters lag, and a reset may clear the seal.
     """
-    last, reset_, now = desk.state.methods[-1], desk.state.reset, _writes(desk)
+    last, reset_, now = session.state.methods[-1], session.state.reset, _writes(session)
     if not last.method.is_sanitize or reset_ is None or reset_.writes is None or now is None:
         return False
-    return now > reset_.writes and seal_lost(last, desk.sanitize_log()[1])
+    return now > reset_.writes and seal_lost(last, session.sanitize_log()[1])
 
 
-def _unwritten(desk: CaseSession) -> bool:
-    last, reset_ = desk.state.methods[-1], desk.state.reset
-    if last.method.is_sanitize and unwritten(last, desk.sanitize_log()[1]):
+def _unwritten(session: CaseSession) -> bool:
+    last, reset_ = session.state.methods[-1], session.state.reset
+    if last.method.is_sanitize and unwritten(last, session.sanitize_log()[1]):
         return True
-    return reset_ is not None and reset_.writes is not None and reset_.writes == _writes(desk)
+    return reset_ is not None and reset_.writes is not None and reset_.writes == _writes(session)
 
 
-def _writes(desk: CaseSession) -> int | None:
+def _writes(session: CaseSession) -> int | None:
     """Host Write Commands; None where the drive does not tell."""
     try:
-        return SmartLog.parse(desk.controller.smart_log()).host_write_commands
+        return SmartLog.parse(session.controller.smart_log()).host_write_commands
     except DriveError:
         return None  # then nothing is known of what came between two runs
 
 
-def verify(desk: CaseSession) -> None:
+def verify(session: CaseSession) -> None:
     """Reads, judges, and says what follows. Raises :class:`DriveError`, OutOfTimeError."""
-    state = desk.state
+    state = session.state
     if state.verified is not None:
         return
-    with desk.step(Step.VERIFY):
-        make_readable(desk)
-        draw_seed(desk)
-        plan = reading_plan(desk, probes=True)
+    with session.step(Step.VERIFY):
+        make_readable(session)
+        draw_seed(session)
+        plan = reading_plan(session, probes=True)
         if not plan.namespaces:
             raise DriveError(
                 "expected a namespace to verify, found none; create it and erase again"
             )
-        unread = set(desk.controller.active_namespaces()) - {n.nsid for n in plan.namespaces}
+        unread = set(session.controller.active_namespaces()) - {n.nsid for n in plan.namespaces}
         if unread:
             raise DriveError(
                 f"expected to read every namespace, found no block device of {sorted(unread)}; "
                 "see the kernel's log"
             )
-        result = _read(desk, plan)
-        evidence = _evidence(desk, result, lost_fingerprints(desk, plan))
+        result = _read(session, plan)
+        evidence = _evidence(session, result, lost_fingerprints(session, plan))
         methods = _worst_last(state.methods)
         word, reasons = judging.judge(methods, evidence)
-        again = _again(desk, word, evidence.result)
+        again = _again(session, word, evidence.result)
         if again:
-            desk.files.read_anew()
-            desk.note(Again(again))
+            session.files.read_anew()
+            session.note(Again(again))
             return
-        said = statement.record(methods, evidence, desk.clock.utc())
-        desk.note(Verified(said, word, reasons))
+        said = statement.record(methods, evidence, session.clock.utc())
+        session.note(Verified(said, word, reasons))
 
 
-def _again(desk: CaseSession, word: Verdict, result: VerificationResult) -> str:
+def _again(session: CaseSession, word: Verdict, result: VerificationResult) -> str:
     """Why a second round is due. An honest drive is not held for a journal that we lost, nor for
     blocks that another erase makes readable; what still fails after it is a person's to decide."""
-    state = desk.state
+    state = session.state
     if word is not Verdict.UNKNOWN or state.retried:
         return ""
     if doubt := judging.unreadable(result) or judging.unstable(result):
         return doubt
     adopted = any(method.adopted for method in state.methods)
-    lost = not state.canaries_planted and desk.policy.verification.canaries
+    lost = not state.canaries_planted and session.policy.verification.canaries
     if adopted and lost:
         return "the probes were lost with the journal, and content alone does not decide"
     return ""
@@ -138,70 +138,72 @@ def _worst_last(methods: tuple[MethodRecord, ...]) -> tuple[MethodRecord, ...]:
     return tuple(sorted(methods, key=lambda method: _RANK[method.verdict]))
 
 
-def _read(desk: CaseSession, plan: VerifyPlan) -> VerificationResult:
-    verifier = Verifier(plan, desk.disk, desk.clock)
-    _restore(desk, verifier)
+def _read(session: CaseSession, plan: VerifyPlan) -> VerificationResult:
+    verifier = Verifier(plan, session.disk, session.clock)
+    _restore(session, verifier)
     result = verifier.run(
-        _checkpoints(desk, verifier), desk.out_of_time, lambda: _reset_again(desk, verifier)
+        _checkpoints(session, verifier),
+        session.out_of_time,
+        lambda: _reset_again(session, verifier),
     )
     if result is None:
-        desk.check_time()
+        session.check_time()
         raise OutOfTimeError("expected to read to the end, found the reading stopped")
     if not plan.reread:
-        visit.after(desk, plan, verifier.left, "nothing is read twice")
+        visit.after(session, plan, verifier.left, "nothing is read twice")
     return result
 
 
-def _reset_again(desk: CaseSession, verifier: Verifier) -> None:
+def _reset_again(session: CaseSession, verifier: Verifier) -> None:
     """The second reset, with half of the proof behind us: docs/decisions/reading.md says why, and
     why it is the one that the next tenant's drive gets."""
-    first, paths = desk.state.reset, desk.hold.paths
-    with desk.step(Step.RESET, "again, to read some blocks twice"):
-        done = desk.reset_function()
-        if desk.hold.paths != paths:
+    first, paths = session.state.reset, session.hold.paths
+    with session.step(Step.RESET, "again, to read some blocks twice"):
+        done = session.reset_function()
+        if session.hold.paths != paths:
             raise DriveError(
                 f"expected the disks {sorted(paths.values())} after a reset, found "
-                f"{sorted(desk.hold.paths.values())}; see the kernel's log"
+                f"{sorted(session.hold.paths.values())}; see the kernel's log"
             )
         if done.problem and first is not None and not first.problem:
-            desk.note(dataclasses.replace(first, problem=done.problem))
-        make_readable(desk)
-    visit.after(desk, verifier.plan, verifier.left, done.refused)
+            session.note(dataclasses.replace(first, problem=done.problem))
+        make_readable(session)
+    visit.after(session, verifier.plan, verifier.left, done.refused)
 
 
-def _restore(desk: CaseSession, verifier: Verifier) -> None:
+def _restore(session: CaseSession, verifier: Verifier) -> None:
     try:
-        raw = desk.files.verify_state.read_bytes()
-        verifier.restore(codec.parse(raw, desk.files.verify_state.name))
+        raw = session.files.verify_state.read_bytes()
+        verifier.restore(codec.parse(raw, session.files.verify_state.name))
     except FileNotFoundError:
         return
     except BadInputError as error:
         # Reading again from the start costs time and nothing else.
-        desk.tell(0.0, f"reading from the start: {error}")
+        session.tell(0.0, f"reading from the start: {error}")
 
 
-def _checkpoints(desk: CaseSession, verifier: Verifier) -> Callable[[float, str], None]:
-    due = desk.clock.monotonic() + CHECKPOINT_SECONDS
+def _checkpoints(session: CaseSession, verifier: Verifier) -> Callable[[float, str], None]:
+    due = session.clock.monotonic() + CHECKPOINT_SECONDS
 
     def tick(fraction: float, detail: str) -> None:
         nonlocal due
-        desk.tell(fraction, detail)
-        if desk.clock.monotonic() >= due:
-            replace_durably(desk.files.verify_state, codec.canonical(verifier.state()))
-            due = desk.clock.monotonic() + CHECKPOINT_SECONDS
+        session.tell(fraction, detail)
+        if session.clock.monotonic() >= due:
+            replace_durably(session.files.verify_state, codec.canonical(verifier.state()))
+            due = session.clock.monotonic() + CHECKPOINT_SECONDS
 
     return tick
 
 
 def _evidence(
-    desk: CaseSession, result: VerificationResult, lost: tuple[str, ...]
+    session: CaseSession, result: VerificationResult, lost: tuple[str, ...]
 ) -> judging.Proof:
     """The counts, with the canaries that really stood on the drive, not those that should have."""
-    asked = sum(len(canaries_of(desk, layout).positions) for layout in layouts(desk))
-    planted = desk.state.canaries_planted
+    asked = sum(len(canaries_of(session, layout).positions) for layout in layouts(session))
+    planted = session.state.canaries_planted
     void = max(0, result.canaries_planted - planted)
     promises = tuple(
-        judging.Fill.of(desk.controller.identify_namespace(namespace.nsid).expected_byte)
+        judging.Fill.of(session.controller.identify_namespace(namespace.nsid).expected_byte)
         for namespace in result.namespaces
     )
     return judging.Proof(
@@ -213,13 +215,13 @@ def _evidence(
         ),
         expected=promises,
         canaries_asked=asked,
-        missing_probes=_missing(desk, asked) + lost,
-        visits=tuple(desk.state.visits),
+        missing_probes=_missing(session, asked) + lost,
+        visits=tuple(session.state.visits),
     )
 
 
-def _missing(desk: CaseSession, asked: int) -> tuple[str, ...]:
-    found = desk.state.missing_probes
-    if asked and not desk.state.planted:
+def _missing(session: CaseSession, asked: int) -> tuple[str, ...]:
+    found = session.state.missing_probes
+    if asked and not session.state.planted:
         found += ("canaries: the erase was running before any could be planted",)
     return found

@@ -67,23 +67,23 @@ _Seen = dict[int, dict[str, set[int]]]
 """Of each namespace, the blocks that each act was done with: of its rounds, each counts once."""
 
 
-def is_due(desk: CaseSession, place: int) -> bool:
+def is_due(session: CaseSession, place: int) -> bool:
     """Whether the method before the command at ``place`` is to be tried before it is followed."""
-    state = desk.state
-    if not place or not desk.policy.verification.visit or place in state.attempts:
+    state = session.state
+    if not place or not session.policy.verification.visit or place in state.attempts:
         return False
     if not state.opens_pass(place) or state.visited(place, wrote=True):
         return False
     before = state.done.get(place - 1)
-    return before is not None and before.record.verdict is Verdict.ERASED and _can_tell(desk)
+    return before is not None and before.record.verdict is Verdict.ERASED and _can_tell(session)
 
 
-def wants_another(desk: CaseSession) -> bool:
+def wants_another(session: CaseSession) -> bool:
     """Whether the only method of the plan is to be run once more, with a visit in between: it has
     ended well, within :data:`CHEAP` seconds that one run saw all of, and something stands on the
     drive to tell by."""
-    state = desk.state
-    if not desk.policy.verification.visit or state.rounds > 1 or not _can_tell(desk):
+    state = session.state
+    if not session.policy.verification.visit or state.rounds > 1 or not _can_tell(session):
         return False
     if len({command.method for command in state.steps}) != 1 or not state.methods:
         return False
@@ -93,39 +93,41 @@ def wants_another(desk: CaseSession) -> bool:
     return ended_well and sum(method.seconds for method in state.methods) <= CHEAP
 
 
-def _can_tell(desk: CaseSession) -> bool:
-    return desk.state.canaries_planted > 0
+def _can_tell(session: CaseSession) -> bool:
+    return session.state.canaries_planted > 0
 
 
-def between(desk: CaseSession, place: int) -> None:
+def between(session: CaseSession, place: int) -> None:
     """All acts, after a method that another one follows. Raises ``InUseError``, OutOfTimeError,
     and :class:`DriveError` for a drive that is gone."""
     acts, undone, seen = list[ActRecord](), list(NEVER), _Seen()
-    with desk.step(Step.ERASE, "as its next tenant"):
+    with session.step(Step.ERASE, "as its next tenant"):
         for ways, changes in zip(_ROUNDS, _NAMESPACES, strict=True):
             for name, way in changes:
-                problem = way(desk)
+                problem = way(session)
                 undone += [f"{name}: {problem}"] if problem else []
             # The driver takes the drive anew after these: no disk is one that it knew before.
-            _leave(desk, undone)
+            _leave(session, undone)
             for name, way in ways:
-                _repeat(desk, undone, name, way)
-            desk.clock.sleep(PAUSE)
-            undone += asking.ask(desk)
-            desk.recheck()
-            acts += _visit(desk, _probes(desk), _read_and_write, undone, seen, writable=True)
-        acts += _visit(desk, _probes(desk), Visitor.sweep, undone, seen)
+                _repeat(session, undone, name, way)
+            session.clock.sleep(PAUSE)
+            undone += asking.ask(session)
+            session.recheck()
+            acts += _visit(session, _probes(session), _read_and_write, undone, seen, writable=True)
+        acts += _visit(session, _probes(session), Visitor.sweep, undone, seen)
         # Last: a drive may drop what the other acts would have shown.
-        problem = namespaceacts.format_again(desk)
-        make_readable(desk)
+        problem = namespaceacts.format_again(session)
+        make_readable(session)
         undone += [f"{namespaceacts.FORMATTED}: {problem}"] if problem else []
-        if not problem and namespaceacts.formats(desk):
-            acts += _visit(desk, _probes(desk), Visitor.read, undone, seen)
-        desk.note(Visited(VisitRecord(place, wrote=True, acts=_sum(acts), not_done=_once(undone))))
+        if not problem and namespaceacts.formats(session):
+            acts += _visit(session, _probes(session), Visitor.read, undone, seen)
+        session.note(
+            Visited(VisitRecord(place, wrote=True, acts=_sum(acts), not_done=_once(undone)))
+        )
 
 
-def _probes(desk: CaseSession) -> dict[NamespacePlan, Sequence[int]]:
-    return {found: found.looked_at for found in namespaces_to_read(desk, probes=True)}
+def _probes(session: CaseSession) -> dict[NamespacePlan, Sequence[int]]:
+    return {found: found.looked_at for found in namespaces_to_read(session, probes=True)}
 
 
 def _read_and_write(visitor: Visitor) -> None:
@@ -134,66 +136,66 @@ def _read_and_write(visitor: Visitor) -> None:
     visitor.read(", after writes")
 
 
-def _leave(desk: CaseSession, undone: list[str]) -> None:
-    problem = desk.rebind()
-    make_readable(desk)
+def _leave(session: CaseSession, undone: list[str]) -> None:
+    problem = session.rebind()
+    make_readable(session)
     undone += [f"{SHUTDOWN}: {problem}"] if problem else []
 
 
 def _repeat(
-    desk: CaseSession, undone: list[str], name: str, way: Callable[[CaseSession], str]
+    session: CaseSession, undone: list[str], name: str, way: Callable[[CaseSession], str]
 ) -> None:
     """Resets in this way as often as a tenant's start and end do, or until it cannot be done."""
     for _ in range(RESETS):
-        problem = way(desk)
-        make_readable(desk)
+        problem = way(session)
+        make_readable(session)
         if problem:
             undone.append(f"{name}: {problem}")
             return
 
 
 def after(
-    desk: CaseSession, plan: VerifyPlan, left: Mapping[NamespacePlan, Left], unreset: str
+    session: CaseSession, plan: VerifyPlan, left: Mapping[NamespacePlan, Left], unreset: str
 ) -> None:
     """What reads alone, after the last method. ``left`` is what the first reading found. The
     function was reset just before; ``unreset`` is why it was not, where it was not. Raises
     ``OutOfTimeError``."""
-    state = desk.state
-    if not desk.policy.verification.visit or state.visited(len(state.steps), wrote=False):
+    state = session.state
+    if not session.policy.verification.visit or state.visited(len(state.steps), wrote=False):
         return
     # The certificate has these beside those of the visit before the last method.
     never = [BUS, SUBSYSTEM]
-    if namespaceacts.manages(desk):
+    if namespaceacts.manages(session):
         never += [namespaceacts.DETACHED, namespaceacts.MADE]
-    never += [namespaceacts.FORMATTED] if namespaceacts.formats(desk) else []
+    never += [namespaceacts.FORMATTED] if namespaceacts.formats(session) else []
     undone = [*NEVER, *(f"{way}: none after the last method" for way in never)]
     undone.append("writes: nothing is written after the last method")
     undone += [f"{FUNCTION}: {unreset}"] if unreset else []
     if state.reset is None or not state.reset.announced:
         undone.append(SHUTDOWN)
-    undone += asking.ask(desk)
-    idle = _settle(desk)
+    undone += asking.ask(session)
+    idle = _settle(session)
     pools = {namespace: plan.again(namespace) for namespace in plan.namespaces}
-    acts = _visit(desk, pools, Visitor.read, undone, _Seen(), left)
+    acts = _visit(session, pools, Visitor.read, undone, _Seen(), left)
     place = len(state.steps)
     record = VisitRecord(place, wrote=False, acts=_sum(acts), not_done=_once(undone), idle=idle)
-    desk.note(Visited(record))
+    session.note(Visited(record))
 
 
-def _settle(desk: CaseSession) -> float:
+def _settle(session: CaseSession) -> float:
     """Sends nothing for as long as the policy says, and returns the seconds."""
-    wanted = max(PAUSE, desk.policy.verification.settle)
-    began = desk.clock.monotonic()
-    while (passed := desk.clock.monotonic() - began) < wanted:
-        desk.check_time()
+    wanted = max(PAUSE, session.policy.verification.settle)
+    began = session.clock.monotonic()
+    while (passed := session.clock.monotonic() - began) < wanted:
+        session.check_time()
         if wanted > _SLICE:
-            desk.tell(passed / wanted, f"left alone for {wanted:g} s, before the last look")
-        desk.clock.sleep(min(wanted - passed, _SLICE))
+            session.tell(passed / wanted, f"left alone for {wanted:g} s, before the last look")
+        session.clock.sleep(min(wanted - passed, _SLICE))
     return wanted
 
 
 def _visit(
-    desk: CaseSession,
+    session: CaseSession,
     pools: Mapping[NamespacePlan, Sequence[int]],
     play: Callable[[Visitor], None],
     undone: list[str],
@@ -205,23 +207,23 @@ def _visit(
     """Every namespace, each with its share of the places; what was cut off goes to ``undone``."""
     total, acts = sum(namespace.blocks for namespace in pools), list[ActRecord]()
     for namespace, pool in pools.items():
-        desk.check_time()
+        session.check_time()
         try:
-            found = desk.controller.identify_namespace(namespace.nsid)
-            travels = Namespace.of(namespace.nsid, found, desk.limits.command, desk.host)
-            large = _largest(desk, namespace.path, travels)
-            if _carries_more(desk, large):
+            found = session.controller.identify_namespace(namespace.nsid)
+            travels = Namespace.of(namespace.nsid, found, session.limits.command, session.host)
+            large = _largest(session, namespace.path, travels)
+            if _carries_more(session, large):
                 undone.append(f"reads of more than {large >> 10} KiB by one command")
-            with desk.disk(namespace.path, writable=writable) as device:
+            with session.disk(namespace.path, writable=writable) as device:
                 visitor = Visitor(
                     device,
                     travels,
-                    Patience(desk.limits.ready, desk.clock),
+                    Patience(session.limits.ready, session.clock),
                     namespace.canaries,
                     namespace.fingerprints,
                     pool,
-                    share(desk.policy.verification.visit, namespace.blocks, total),
-                    desk.host,
+                    share(session.policy.verification.visit, namespace.blocks, total),
+                    session.host,
                     large=large,
                     seen=seen.setdefault(namespace.nsid, {}),
                     left=left.get(namespace, UNTOLD),
@@ -239,27 +241,27 @@ def _visit(
     return acts
 
 
-def _largest(desk: CaseSession, path: str, travels: Namespace) -> int:
+def _largest(session: CaseSession, path: str, travels: Namespace) -> int:
     """Bytes of blocks that one command may carry: MDTS (Base 2.0, figure 275), in pages of 4 KiB,
     and what the kernel takes.
 
     That is 128 KiB where an IOMMU translates (dma_opt_mapping_size in drivers/nvme/host/pci.c),
     as it does on a host that hands drives to guests. More it refuses without asking the drive.
     """
-    mdts = desk.controller.identify().mdts
+    mdts = session.controller.identify().mdts
     most = min(LARGE, 4096 << mdts) if mdts else LARGE
     disk = os.path.basename(path)
     with contextlib.suppress(OSError, ValueError):
-        said = desk.host.text(f"/sys/block/{disk}/queue/max_hw_sectors_kb")
+        said = session.host.text(f"/sys/block/{disk}/queue/max_hw_sectors_kb")
         most = min(most, int(said) << 10)
     if travels.extended:
         most = most * travels.block_bytes // (travels.block_bytes + travels.metadata_bytes)
     return max(BLOCK, most)
 
 
-def _carries_more(desk: CaseSession, large: int) -> bool:
+def _carries_more(session: CaseSession, large: int) -> bool:
     """A guest may ask the drive for more at once than this host's kernel does."""
-    mdts = desk.controller.identify().mdts
+    mdts = session.controller.identify().mdts
     return not mdts or 4096 << mdts > large
 
 

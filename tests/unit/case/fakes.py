@@ -240,43 +240,43 @@ def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bed:
     made = Bed(tmp_path, FakeDrive(written=True))
     real_note = CaseJournal.note
 
-    def note(book: CaseJournal, entry: Entry) -> None:
-        made.plug.act(lambda: real_note(book, entry))
+    def note(journal: CaseJournal, entry: Entry) -> None:
+        made.plug.act(lambda: real_note(journal, entry))
 
-    def open_(desk: CaseSession) -> None:
+    def open_(session: CaseSession) -> None:
         controller = FakeController(made.drive, made.plug)
-        expected = desk.request.identity or desk.state.identity
+        expected = session.request.identity or session.state.identity
         if expected is not None and expected != made.drive.identity:
             raise IdentityError(f"expected {expected.serial}, found {made.drive.identity.serial}")
-        if desk.state.identity is None:
-            desk.note(Identified(made.drive.identity))
-        monkeypatch.setattr(desk, "_controller", controller)
-        monkeypatch.setattr(desk, "_hold", FakeHold())
+        if session.state.identity is None:
+            session.note(Identified(made.drive.identity))
+        monkeypatch.setattr(session, "_controller", controller)
+        monkeypatch.setattr(session, "_hold", FakeHold())
 
-    def plant(desk: CaseSession, place: int) -> None:
-        state = desk.state
+    def plant(session: CaseSession, place: int) -> None:
+        state = session.state
         if place not in state.planted or place in state.uprooted:
             if made.drive.status not in (RUNNING, FAILED):
                 made.drive.write()
-            desk.note(Planted(place, 1000, ()))
+            session.note(Planted(place, 1000, ()))
 
-    def fingerprint(desk: CaseSession) -> None:
-        if desk.state.fingerprinted is None:
-            desk.note(Fingerprinted(10, ()))
+    def fingerprint(session: CaseSession) -> None:
+        if session.state.fingerprinted is None:
+            session.note(Fingerprinted(10, ()))
 
-    def reset(desk: CaseSession) -> None:
-        if desk.state.reset is None:
-            desk.note(WasReset(""))
+    def reset(session: CaseSession) -> None:
+        if session.state.reset is None:
+            session.note(WasReset(""))
 
-    def verify(desk: CaseSession) -> None:
-        if desk.state.verified is None:
+    def verify(session: CaseSession) -> None:
+        if session.state.verified is None:
             verdict = Verdict.NOT_ERASED if made.drive.written else made.verdict
             reasons = () if verdict is Verdict.ERASED else ("content",)
-            desk.note(Verified(RECORD, verdict, reasons))
+            session.note(Verified(RECORD, verdict, reasons))
 
     monkeypatch.setattr(CaseJournal, "note", note)
     monkeypatch.setattr(CaseSession, "open", open_)
-    monkeypatch.setattr(CaseSession, "prove_idle", lambda _desk, **_given: None)
+    monkeypatch.setattr(CaseSession, "prove_idle", lambda _session, **_given: None)
     monkeypatch.setattr(probes, "plant", plant)
     monkeypatch.setattr(probes, "fingerprint", fingerprint)
     monkeypatch.setattr(case_verify, "reset", reset)
@@ -286,7 +286,7 @@ def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bed:
         monkeypatch.setattr(module, "facts", lambda _controller: FACTS)
     monkeypatch.setattr(case_run.health, "read", lambda _raw: HEALTH)
     monkeypatch.setattr(
-        case_run, "_look_again", lambda _desk: AfterLook(FACTS, HEALTH, tools={"test": "1"})
+        case_run, "_look_again", lambda _session: AfterLook(FACTS, HEALTH, tools={"test": "1"})
     )
     return made
 

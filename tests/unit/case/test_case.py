@@ -195,19 +195,19 @@ def test_a_torn_result_of_a_format_is_an_end_that_nobody_knows(
 ) -> None:
     """The power went while its child wrote it; the run after it must have an end."""
     command = CommandEntry(Method.FORMAT_CRYPTO, OPCODE_FORMAT, 1, 0)
-    desk = Mock(state=CaseState())
-    desk.state.apply(Intent(0, 1, adopted=False, log_before=""))
-    desk.files.format_result.return_value = bed.files.directory / "format-0-1.json"
+    session = Mock(state=CaseState())
+    session.state.apply(Intent(0, 1, adopted=False, log_before=""))
+    session.files.format_result.return_value = bed.files.directory / "format-0-1.json"
     bed.files.make()
-    desk.files.format_result.return_value.write_bytes(left)
+    session.files.format_result.return_value.write_bytes(left)
 
     def noted(entry: AttemptOver) -> None:
         assert (entry.place, entry.reason) == (0, "interrupted; its end is unknown")
-        desk.state.done[0] = None
+        session.state.done[0] = None
 
-    desk.note = noted
-    Format(desk, 0, command).run()
-    assert 0 in desk.state.done
+    session.note = noted
+    Format(session, 0, command).run()
+    assert 0 in session.state.done
 
 
 def test_a_stale_success_is_unknown_whatever_is_read(bed: Bed) -> None:

@@ -69,12 +69,12 @@ def test_what_the_drive_says_is_untouched_is_not_erased_again(bed: Bed, step: st
 def test_without_the_seal_the_write_counter_decides(
     bed: Bed, monkeypatch: pytest.MonkeyPatch, now: int | None, rounds: int
 ) -> None:
-    def reset(desk: CaseSession) -> None:
-        if desk.state.reset is None:
-            desk.note(WasReset("", 7))
+    def reset(session: CaseSession) -> None:
+        if session.state.reset is None:
+            session.note(WasReset("", 7))
 
     monkeypatch.setattr(verify, "reset", reset)
-    monkeypatch.setattr(verify, "_writes", lambda _desk: now)
+    monkeypatch.setattr(verify, "_writes", lambda _session: now)
     bed.drive = Unsealed(written=True)
     crash_after(bed, "Verified")
     assert bed.run().verdict is Verdict.ERASED
@@ -135,9 +135,9 @@ def listen_to(bed: Bed, monkeypatch: pytest.MonkeyPatch, *, gone: bool) -> None:
     monkeypatch.setattr(Deaf, "gone", gone)
     real = CaseSession.open
 
-    def open_(desk: CaseSession) -> None:
-        real(desk)
-        monkeypatch.setattr(desk, "_controller", Deaf(bed.drive, bed.plug))
+    def open_(session: CaseSession) -> None:
+        real(session)
+        monkeypatch.setattr(session, "_controller", Deaf(bed.drive, bed.plug))
 
     monkeypatch.setattr(CaseSession, "open", open_)
 
@@ -172,17 +172,17 @@ def test_writes_under_our_hands_are_seen(
     """The seal is gone and writes were counted; either alone may be a habit of the drive."""
     seen: list[bool] = []
 
-    def reset(desk: CaseSession) -> None:
-        if desk.state.reset is None:
-            desk.note(WasReset("", 7))
+    def reset(session: CaseSession) -> None:
+        if session.state.reset is None:
+            session.note(WasReset("", 7))
 
-    def look_again(desk: CaseSession) -> AfterLook:
+    def look_again(session: CaseSession) -> AfterLook:
         bed.drive.gde = gde
-        seen.append(verify.written_after(desk))
+        seen.append(verify.written_after(session))
         return AfterLook()
 
     monkeypatch.setattr(verify, "reset", reset)
-    monkeypatch.setattr(verify, "_writes", lambda _desk: writes)
+    monkeypatch.setattr(verify, "_writes", lambda _session: writes)
     monkeypatch.setattr(run, "_look_again", look_again)
     bed.run()
     assert seen == [found]
@@ -205,11 +205,11 @@ def test_a_round_for_what_came_between_leaves_the_readings_own(
 ) -> None:
     """Blocks that the one more erase would make readable hold no honest drive."""
     state = CaseState()
-    desk = SimpleNamespace(state=state, policy=bed.request.policy)
+    session = SimpleNamespace(state=state, policy=bed.request.policy)
     monkeypatch.setattr(verify.judging, "unreadable", lambda _result: "8 blocks cannot be read")
 
     def again() -> str:
-        return verify._again(desk, Verdict.UNKNOWN, None)  # type: ignore[arg-type]
+        return verify._again(session, Verdict.UNKNOWN, None)  # type: ignore[arg-type]
 
     state.apply(Again("written to between two runs", read=False))
     assert (state.rounds, again()) == (2, "8 blocks cannot be read")

@@ -74,7 +74,7 @@ def test_what_a_quirk_forbids_is_not_sent_to_a_restored_layout_either(
     )
     made.policy = replace(made.policy, quirks=(lies,))
     monkeypatch.setattr(
-        CaseSession, "applied", property(lambda desk: apply(desk.policy, 0, "", ""))
+        CaseSession, "applied", property(lambda session: apply(session.policy, 0, "", ""))
     )
     made.leave(OTHER_SECTORS)
     report = made.run()
@@ -184,7 +184,7 @@ def test_what_an_older_version_did_not_write_down_is_no_change(
     assert state.kept(1)
 
 
-def crash(_desk: CaseSession) -> None:
+def crash(_session: CaseSession) -> None:
     raise Crash
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from eraser.case import session
+from eraser.case import session as case_session
 from eraser.case.session import CaseJournal, CaseSession
 from eraser.cli import erase as cli_erase
 from eraser.cli import inspect
@@ -145,22 +145,22 @@ def test_a_host_without_a_name_is_a_host(
 def test_another_drive_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, meant: dict[str, Any], refused: bool
 ) -> None:
-    monkeypatch.setattr(session, "check_unique", lambda *_a: None)
+    monkeypatch.setattr(case_session, "check_unique", lambda *_a: None)
     request = dataclasses.replace(REQUEST, **({"identity": None} | meant))
     files = CaseFiles.of(tmp_path, request)
     files.make()
-    book = CaseJournal(files)
+    journal = CaseJournal(files)
     lock = SlotLock(request.slot.address, tmp_path)
-    desk = CaseSession(request, files, Host(), lock, book, lambda *_told: None, BlockDevice)
+    session = CaseSession(request, files, Host(), lock, journal, lambda *_told: None, BlockDevice)
     controller: Any = SimpleNamespace(identity=lambda: IDENTITY)
-    desk._controller = controller
+    session._controller = controller
     if refused:
         with pytest.raises(IdentityError, match="nothing was sent to it"):
-            desk._know()
+            session._know()
     else:
-        desk._know()
-    assert desk.state.identity == (None if refused else IDENTITY)
-    book.close()
+        session._know()
+    assert session.state.identity == (None if refused else IDENTITY)
+    journal.close()
 
 
 def test_inspect_writes_who_the_drive_is(

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from eraser.case import namespaceacts, session
+from eraser.case import namespaceacts
+from eraser.case import session as case_session
 from eraser.case.entries import Entry
 from eraser.case.run import run_case
 from eraser.errors import InUseError
@@ -213,7 +214,7 @@ def test_a_policy_that_would_hold_for_it_has_none_deleted(tmp_path: Path) -> Non
 def test_another_controller_keeps_its_namespaces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, why: str
 ) -> None:
-    monkeypatch.setattr("eraser.case.subsystem.count", lambda _desk: number)
+    monkeypatch.setattr("eraser.case.subsystem.count", lambda _session: number)
     with site(managing(), tmp_path) as made:
         report = made.erase()
         made.whole(report)
@@ -320,15 +321,15 @@ def test_nobody_who_came_meanwhile_loses_it(
     """They let go of it again: it is not done, and the case goes on."""
     real, here = namespaceacts.resets.in_use, list[str]()
 
-    def prove(_desk: session.CaseSession, **_given: Any) -> None:
+    def prove(_session: case_session.CaseSession, **_given: Any) -> None:
         if here:
             raise InUseError(here.pop())
 
-    def in_use(desk: session.CaseSession) -> str:
+    def in_use(session: case_session.CaseSession) -> str:
         here.append("mounted: /dev/nvme0n1 on /mnt")
         with monkeypatch.context() as used:
-            used.setattr(session.CaseSession, "prove_idle", prove)
-            return real(desk)
+            used.setattr(case_session.CaseSession, "prove_idle", prove)
+            return real(session)
 
     monkeypatch.setattr(namespaceacts.resets, "in_use", in_use)
     with site(managing(), tmp_path) as made:
@@ -504,19 +505,19 @@ def test_each_format_without_an_erase_has_a_proof_of_its_own_that_nobody_came(
 ) -> None:
     """One takes as long as the drive likes; whoever came meanwhile would lose the next one's."""
     seen, real_send = list[str](), Kernel.send
-    real_idle = session.CaseSession.prove_idle
+    real_idle = case_session.CaseSession.prove_idle
 
     def send(kernel: Kernel, code: int, **words: Any) -> Answer:
         if code == FORMAT and not words.get("io"):
             seen.append(f"format {words['cdw10'] >> 9 & 7}")
         return real_send(kernel, code, **words)
 
-    def prove(desk: session.CaseSession, **given: Any) -> None:
+    def prove(session: case_session.CaseSession, **given: Any) -> None:
         seen.append("idle")
-        real_idle(desk, **given)
+        real_idle(session, **given)
 
     monkeypatch.setattr(Kernel, "send", send)
-    monkeypatch.setattr(session.CaseSession, "prove_idle", prove)
+    monkeypatch.setattr(case_session.CaseSession, "prove_idle", prove)
     with site(managing(Layout.TWO, CLEAR), tmp_path) as made:
         report = made.erase()
         made.whole(report)
@@ -540,13 +541,13 @@ class Plug:
 
 @contextmanager
 def plugged(monkeypatch: pytest.MonkeyPatch, plug: Plug) -> Iterator[None]:
-    real_note, real_send = session.CaseJournal.note, Kernel.send
+    real_note, real_send = case_session.CaseJournal.note, Kernel.send
 
-    def note(book: session.CaseJournal, entry: Entry) -> None:
+    def note(journal: case_session.CaseJournal, entry: Entry) -> None:
         plug.begun |= type(entry).__name__ == "MethodDone"
         plug.begun &= type(entry).__name__ not in ("Visited", "Intent")
         plug.moment()
-        real_note(book, entry)
+        real_note(journal, entry)
         plug.moment()
 
     def send(kernel: Kernel, code: int, **words: Any) -> Answer:
@@ -558,7 +559,7 @@ def plugged(monkeypatch: pytest.MonkeyPatch, plug: Plug) -> Iterator[None]:
         return answer
 
     with monkeypatch.context() as patched:
-        patched.setattr(session.CaseJournal, "note", note)
+        patched.setattr(case_session.CaseJournal, "note", note)
         patched.setattr(Kernel, "send", send)
         yield
 

@@ -118,25 +118,25 @@ def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bed:
     )
     real_note = CaseJournal.note
 
-    def note(book: CaseJournal, entry: Entry) -> None:
-        made.plug.act(lambda: real_note(book, entry))
+    def note(journal: CaseJournal, entry: Entry) -> None:
+        made.plug.act(lambda: real_note(journal, entry))
 
-    def open_(desk: CaseSession) -> None:
+    def open_(session: CaseSession) -> None:
         assert isinstance(made.drive, FileDrive)
-        if desk.state.identity is None:
-            desk.note(Identified(IDENTITY))
-        monkeypatch.setattr(desk, "_controller", FileController(made.drive, made.plug))
-        monkeypatch.setattr(desk, "_hold", FileHold({1: str(media)}))
+        if session.state.identity is None:
+            session.note(Identified(IDENTITY))
+        monkeypatch.setattr(session, "_controller", FileController(made.drive, made.plug))
+        monkeypatch.setattr(session, "_hold", FileHold({1: str(media)}))
 
     monkeypatch.setattr(CaseJournal, "note", note)
     monkeypatch.setattr(CaseSession, "open", open_)
-    monkeypatch.setattr(CaseSession, "prove_idle", lambda _desk, **_given: None)
+    monkeypatch.setattr(CaseSession, "prove_idle", lambda _session, **_given: None)
     monkeypatch.setattr(sanitize, "SETTLE_SECONDS", 0.02)
     facts = dataclasses.replace(FACTS, namespaces=(LAYOUT,))
     monkeypatch.setattr(run, "facts", lambda _controller: facts)
     monkeypatch.setattr(run.health, "read", lambda _raw: HEALTH)
     monkeypatch.setattr(
-        run, "_look_again", lambda _desk: AfterLook(facts, HEALTH, tools={"test": "1"})
+        run, "_look_again", lambda _session: AfterLook(facts, HEALTH, tools={"test": "1"})
     )
     return made
 

@@ -234,54 +234,54 @@ def make_bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfil
     made = Bed(tmp_path, bench, approved)
     real_note = CaseJournal.note
 
-    def note(book: CaseJournal, entry: Entry) -> None:
-        made.plug.act(lambda: real_note(book, entry))
+    def note(journal: CaseJournal, entry: Entry) -> None:
+        made.plug.act(lambda: real_note(journal, entry))
 
-    def open_(desk: CaseSession) -> None:
+    def open_(session: CaseSession) -> None:
         controller = Killable(made.bench)
         controller.plug = made.plug
-        if desk.state.identity is None:
-            desk.note(Identified(controller.identity()))
+        if session.state.identity is None:
+            session.note(Identified(controller.identity()))
         hold = Hold(controller)
         hold.take()
-        monkeypatch.setattr(desk, "_controller", controller)
-        monkeypatch.setattr(desk, "_hold", hold)
+        monkeypatch.setattr(session, "_controller", controller)
+        monkeypatch.setattr(session, "_hold", hold)
 
-    def plant(desk: CaseSession, place: int) -> None:
-        state = desk.state
+    def plant(session: CaseSession, place: int) -> None:
+        state = session.state
         if place not in state.planted or place in state.uprooted:
-            there = tuple(layout.nsid for layout in probes.layouts(desk))
-            assert set(there) <= set(desk.hold.paths), "canaries go where the namespaces are"
+            there = tuple(layout.nsid for layout in probes.layouts(session))
+            assert set(there) <= set(session.hold.paths), "canaries go where the namespaces are"
             made.planted.append((place, there))
-            desk.note(Planted(place, 700 * bool(there), ()))
+            session.note(Planted(place, 700 * bool(there), ()))
 
-    def fingerprint(desk: CaseSession) -> None:
-        if desk.state.fingerprinted is None:
-            desk.note(Fingerprinted(10, ()))
+    def fingerprint(session: CaseSession) -> None:
+        if session.state.fingerprinted is None:
+            session.note(Fingerprinted(10, ()))
 
-    def reset(desk: CaseSession) -> None:
-        if desk.state.reset is None:
-            desk.note(WasReset(""))
+    def reset(session: CaseSession) -> None:
+        if session.state.reset is None:
+            session.note(WasReset(""))
 
-    def verify(desk: CaseSession) -> None:
-        if desk.state.verified is None:
+    def verify(session: CaseSession) -> None:
+        if session.state.verified is None:
             read = tuple(
                 NamespaceVerification(each.nsid, *[0] * 10, temporary=True)
-                for each in desk.state.temporary
+                for each in session.state.temporary
             )
-            desk.note(Verified(replace(RECORD, namespaces=read), Verdict.ERASED, ()))
+            session.note(Verified(replace(RECORD, namespaces=read), Verdict.ERASED, ()))
 
     monkeypatch.setattr(CaseJournal, "note", note)
     monkeypatch.setattr(CaseSession, "open", open_)
-    monkeypatch.setattr(CaseSession, "prove_idle", lambda _desk, **_given: None)
-    monkeypatch.setattr(CaseSession, "reclaim", lambda desk: desk.hold.take())
-    monkeypatch.setattr(CaseSession, "revoke", lambda _desk: None)
+    monkeypatch.setattr(CaseSession, "prove_idle", lambda _session, **_given: None)
+    monkeypatch.setattr(CaseSession, "reclaim", lambda session: session.hold.take())
+    monkeypatch.setattr(CaseSession, "revoke", lambda _session: None)
     monkeypatch.setattr(case_format.format_nvm, "send", sender(made))
     monkeypatch.setattr(probes, "plant", plant)
     monkeypatch.setattr(probes, "fingerprint", fingerprint)
     monkeypatch.setattr(case_verify, "reset", reset)
     monkeypatch.setattr(case_verify, "verify", verify)
-    monkeypatch.setattr(case_verify, "written_after", lambda _desk: False)
+    monkeypatch.setattr(case_verify, "written_after", lambda _session: False)
     monkeypatch.setattr(case_run, "_tools", lambda _host: {"test": "1"})
     monkeypatch.setattr(sanitize, "SETTLE_SECONDS", 0.02)
     return made
@@ -747,9 +747,9 @@ def test_locks_are_taken_off_where_the_sanitize_ends_before_it_is_adopted(
     made.leave(Leftovers(reservation=1, write_protect={1: 1}))
     real = probes.fingerprint
 
-    def fingerprint(desk: CaseSession) -> None:
-        real(desk)
-        while desk.sanitize_log()[1].state is SanitizeState.RUNNING:
+    def fingerprint(session: CaseSession) -> None:
+        real(session)
+        while session.sanitize_log()[1].state is SanitizeState.RUNNING:
             time.sleep(0.05)
 
     monkeypatch.setattr(probes, "fingerprint", fingerprint)

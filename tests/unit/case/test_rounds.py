@@ -132,10 +132,10 @@ def test_disks_that_come_back_under_other_names_are_not_read(
     opened: Any = verify.CaseSession.open
     hold: Any = None
 
-    def open_(desk: Any) -> None:
+    def open_(session: Any) -> None:
         nonlocal hold
-        opened(desk)
-        hold = desk._hold
+        opened(session)
+        hold = session._hold
 
     monkeypatch.setattr(FileController, "reset", reset)
     monkeypatch.setattr(verify.CaseSession, "open", open_)

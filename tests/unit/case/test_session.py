@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from eraser.case import session
+from eraser.case import session as case_session
 from eraser.case.entries import Identified
 from eraser.case.session import CaseJournal, CaseSession
 from eraser.controller.lock import SlotLock
@@ -73,35 +73,35 @@ def test_disks_that_come_late_are_claimed_and_those_that_never_come_stop_no_eras
     never = when == "never"
     proofs: list[frozenset[str]] = []
     ours: list[frozenset[int]] = []
-    monkeypatch.setattr(session, "ensure_nvme_driver", lambda *_a, **_k: False)
-    monkeypatch.setattr(session, "check_unique", lambda *_a: None)
-    monkeypatch.setattr(session, "open_controller", lambda *_a, **_k: LateController(when))
-    monkeypatch.setattr(session, "NamespaceHold", Hold)
+    monkeypatch.setattr(case_session, "ensure_nvme_driver", lambda *_a, **_k: False)
+    monkeypatch.setattr(case_session, "check_unique", lambda *_a: None)
+    monkeypatch.setattr(case_session, "open_controller", lambda *_a, **_k: LateController(when))
+    monkeypatch.setattr(case_session, "NamespaceHold", Hold)
 
     def prove(*_given: object, own_pids: frozenset[int], claimed: frozenset[str] = EMPTY) -> None:
         proofs.append(claimed)
         ours.append(own_pids)
 
-    monkeypatch.setattr(session, "prove_idle", prove)
+    monkeypatch.setattr(case_session, "prove_idle", prove)
     files = CaseFiles.of(tmp_path, REQUEST)
     files.make()
-    book = CaseJournal(files)
+    journal = CaseJournal(files)
     told: list[str] = []
     lock = SlotLock(SLOT.address, tmp_path)
     lock.acquire()
-    desk = CaseSession(
-        REQUEST, files, Host(), lock, book,
+    session = CaseSession(
+        REQUEST, files, Host(), lock, journal,
         lambda _step, _fraction, detail: told.append(detail), BlockDevice,
     )  # fmt: skip
-    desk.open()
-    assert desk.controller.keeps == (lock.fd, 9), "an nvme-cli that is left behind has the slot"
+    session.open()
+    assert session.controller.keeps == (lock.fd, 9), "an nvme-cli that is left behind has the slot"
     assert proofs == [frozenset(), frozenset() if never else frozenset({"nvme0n1"})]
     assert ours == [{os.getpid()}, {os.getpid(), 77}], "the child that asks is no stranger"
     assert sum("block devices" in text for text in told) == {"late": 0, "looked for": 1}.get(
         when, 2
     )
-    assert desk.hold.patience == REQUEST.policy.limits.ready, "what comes later is waited for"
-    book.close()
+    assert session.hold.patience == REQUEST.policy.limits.ready, "what comes later is waited for"
+    journal.close()
 
 
 class KnownController:
@@ -114,22 +114,28 @@ class KnownController:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[CaseSession]:
+def session(tmp_path: Path) -> Iterator[CaseSession]:
     quirk = Quirk(IDENTITY.model, "slow", firmware="FW*", limits=LimitOverrides(stuck=7200))
     policy = dataclasses.replace(REQUEST.policy, quirks=(quirk,))
     files = CaseFiles.of(tmp_path, REQUEST)
     files.make()
-    book = CaseJournal(files)
+    journal = CaseJournal(files)
     request = dataclasses.replace(REQUEST, policy=policy)
     yield CaseSession(
-        request, files, Host(), SlotLock(SLOT.address, tmp_path), book, lambda *_: None, BlockDevice
+        request,
+        files,
+        Host(),
+        SlotLock(SLOT.address, tmp_path),
+        journal,
+        lambda *_: None,
+        BlockDevice,
     )
-    book.close()
+    journal.close()
 
 
-def test_the_quirks_of_the_very_drive_count_once_it_is_known(desk: CaseSession) -> None:
-    assert desk.limits.stuck == 5
-    desk._controller = KnownController()  # type: ignore[assignment]
-    desk.note(Identified(IDENTITY))
-    desk._learn_quirks()
-    assert (desk.limits.stuck, len(desk.applied.quirks)) == (7200, 1)
+def test_the_quirks_of_the_very_drive_count_once_it_is_known(session: CaseSession) -> None:
+    assert session.limits.stuck == 5
+    session._controller = KnownController()  # type: ignore[assignment]
+    session.note(Identified(IDENTITY))
+    session._learn_quirks()
+    assert (session.limits.stuck, len(session.applied.quirks)) == (7200, 1)

@@ -38,8 +38,8 @@ def wants_another(*entries: Entry) -> bool:
     state = CaseState()
     for entry in entries:
         state.apply(entry)
-    desk: Any = SimpleNamespace(state=state, policy=Policy())
-    return case_visit.wants_another(desk)
+    session: Any = SimpleNamespace(state=state, policy=Policy())
+    return case_visit.wants_another(session)
 
 
 def test_a_quick_method_is_run_once_more() -> None:
@@ -76,11 +76,11 @@ def test_no_more_is_asked_for_at_once_than_drive_and_kernel_take(
         queue.mkdir(parents=True)
         (queue / "max_hw_sectors_kb").write_text(f"{kernel}\n")
     travels = Namespace(1, 512, 8 * extended, extended, protected=False, timeout=1.0, host=Host())
-    desk: Any = SimpleNamespace(
+    session: Any = SimpleNamespace(
         host=Host(tmp_path),
         controller=SimpleNamespace(identify=lambda: SimpleNamespace(mdts=mdts)),
     )
-    assert case_visit._largest(desk, "/dev/nvme0n1", travels) == expected
+    assert case_visit._largest(session, "/dev/nvme0n1", travels) == expected
 
 
 def test_a_drive_that_is_read_once_is_visited_all_the_same(tmp_path: Path) -> None:
@@ -117,15 +117,15 @@ class Waiting:
 
 @pytest.mark.parametrize(("settle", "waited"), [(30, 30), (2.5, 2.5), (0, 1)])
 def test_a_drive_is_left_alone_and_that_is_shown(settle: float, waited: float) -> None:
-    desk: Any = Waiting(settle, 3600)
-    assert case_visit._settle(desk) == waited
-    assert desk.now == pytest.approx(100 + waited)
-    assert len(desk.told) == (waited > 1) * math.ceil(waited)
-    assert set(desk.told) <= {f"left alone for {settle:g} s, before the last look"}
+    session: Any = Waiting(settle, 3600)
+    assert case_visit._settle(session) == waited
+    assert session.now == pytest.approx(100 + waited)
+    assert len(session.told) == (waited > 1) * math.ceil(waited)
+    assert set(session.told) <= {f"left alone for {settle:g} s, before the last look"}
 
 
 def test_the_order_ends_a_wait() -> None:
-    desk: Any = Waiting(3600, 60)
+    session: Any = Waiting(3600, 60)
     with pytest.raises(OutOfTimeError):
-        case_visit._settle(desk)
-    assert desk.now == pytest.approx(160)
+        case_visit._settle(session)
+    assert session.now == pytest.approx(160)

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from eraser.case import resets, session
+from eraser.case import resets
+from eraser.case import session as case_session
 from eraser.case import visit as case_visit
 from eraser.controller.lock import NamespaceHold
 from eraser.errors import InUseError
@@ -331,7 +332,7 @@ def test_a_drive_that_somebody_has_opened_meanwhile_is_not_taken_from_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the moment between the end of our claim and the unbind. They let go again."""
-    real_drop, real_prove, real_unbind = NamespaceHold.drop, session.prove_idle, Kernel.unbind
+    real_drop, real_prove, real_unbind = NamespaceHold.drop, case_session.prove_idle, Kernel.unbind
     real_init, kernels = Kernel.__init__, list[Kernel]()
     unbound = list[str]()
 
@@ -356,7 +357,7 @@ def test_a_drive_that_somebody_has_opened_meanwhile_is_not_taken_from_them(
 
     monkeypatch.setattr(Kernel, "__init__", init)
     monkeypatch.setattr(NamespaceHold, "drop", drop)
-    monkeypatch.setattr(session, "prove_idle", prove)
+    monkeypatch.setattr(case_session, "prove_idle", prove)
     monkeypatch.setattr(Kernel, "unbind", unbind)
     found = tried(Description("honest", Abilities(methods=TWO)), tmp_path)
     assert unbound == []
@@ -591,10 +592,10 @@ def test_nobody_who_came_while_it_was_away_loses_the_drive(
 
     def lost(kernel: Kernel) -> None:
         if kernel._lost:
-            monkeypatch.setattr(session.CaseSession, "prove_idle", in_use)
+            monkeypatch.setattr(case_session.CaseSession, "prove_idle", in_use)
         real(kernel)
 
-    def in_use(_desk: session.CaseSession, **_given: Any) -> None:
+    def in_use(_session: case_session.CaseSession, **_given: Any) -> None:
         next(proofs)
         raise InUseError("open by 4711")
 
@@ -621,7 +622,7 @@ def test_a_drive_without_such_a_reset_is_held_for_nothing(tmp_path: Path) -> Non
 def test_no_other_controller_of_the_subsystem_is_reset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, why: str
 ) -> None:
-    monkeypatch.setattr("eraser.case.subsystem.count", lambda _desk: number)
+    monkeypatch.setattr("eraser.case.subsystem.count", lambda _session: number)
     monkeypatch.setattr(Kernel, "reset_subsystem", _never)
     found = tried(Description("honest", ABLE), tmp_path, BY_SUBSYSTEM)
     assert found.outcome is Outcome.RELEASED
@@ -635,15 +636,15 @@ def test_nobody_who_came_meanwhile_loses_the_drive_by_it(
     here = list[str]()
     real = resets.by_subsystem
 
-    def in_use(desk: session.CaseSession, **_given: Any) -> None:
-        if here and not desk.hold.claimed:
+    def in_use(session: case_session.CaseSession, **_given: Any) -> None:
+        if here and not session.hold.claimed:
             raise InUseError(here.pop())
 
-    def by_subsystem(desk: session.CaseSession) -> str:
+    def by_subsystem(session: case_session.CaseSession) -> str:
         here.append("mounted: /dev/nvme0n1 on /mnt")
         with monkeypatch.context() as used:
-            used.setattr(session.CaseSession, "prove_idle", in_use)
-            return real(desk)
+            used.setattr(case_session.CaseSession, "prove_idle", in_use)
+            return real(session)
 
     rounds = tuple(
         tuple((word, by_subsystem if done is real else done) for word, done in each)
@@ -716,12 +717,12 @@ def test_nothing_more_is_sent_to_a_drive_that_somebody_has(
     not done stands for it."""
     way = {"bus_reset": resets.by_bus, "subsystem_reset": resets.by_subsystem}[asked]
 
-    def in_use(_desk: session.CaseSession, **_given: Any) -> None:
+    def in_use(_session: case_session.CaseSession, **_given: Any) -> None:
         raise InUseError("named by libvirt domain instance-1")
 
-    def used(desk: session.CaseSession) -> str:
-        monkeypatch.setattr(session.CaseSession, "prove_idle", in_use)
-        return way(desk)
+    def used(session: case_session.CaseSession) -> str:
+        monkeypatch.setattr(case_session.CaseSession, "prove_idle", in_use)
+        return way(session)
 
     ways = tuple(
         tuple((word, used if done is way else done) for word, done in each)

@@ -1,4 +1,4 @@
-"""The pump's hands: cases on disk, and the detached processes that run them."""
+"""What the pump reads and starts: cases on disk, and the detached processes that run them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class DiskCases:
         self._run_dir = run_dir
         self._host = host
         self._children: dict[str, Started] = {}
-        self._eyes = DriveWatch(self._host)
+        self._inventory = DriveWatch(self._host)
 
     def _files(self, order: EraseOrder) -> CaseFiles:
         return CaseFiles.of_order(self._state_dir, order.order_id)
@@ -125,7 +125,7 @@ class DiskCases:
 
     def drives(self, orders: tuple[EraseOrder, ...]) -> tuple[SeenDrive, ...]:
         """Every NVMe function of the host, its identity read from the controller itself."""
-        return self._eyes.drives({order.slot.address for order in orders})
+        return self._inventory.drives({order.slot.address for order in orders})
 
 
 class DiskLooks:

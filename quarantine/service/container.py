@@ -111,7 +111,7 @@ class Assembly(Parts):
             doors.now,
             tickets=self.tickets,
             orphan_guests=guests,
-            departed=deleted,
+            deleted_servers=deleted,
             lateness=self.lateness,
             handovers=handovers,
             monotonic=doors.monotonic,

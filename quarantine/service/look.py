@@ -96,7 +96,7 @@ class Looks:
         self,
         store: Store,
         placement: LookPlacement,
-        hands: Executor,
+        executor: Executor,
         limits: ServiceLimits,
         clock: Callable[[], datetime],
         *,
@@ -110,7 +110,7 @@ class Looks:
         """``brake``, ``watch`` and ``turns`` are the loop's: they hear of what was seen."""
         self._store = store
         self._placement = placement
-        self.hands = hands
+        self.executor = executor
         self._limits = limits
         self._clock = clock
         self._orphan_guests = orphan_guests
@@ -153,7 +153,7 @@ class Looks:
                         action = decide(record, view, self._clock(), self._limits, context)
                     with _told(record, action):
                         if action.act not in _LAST:
-                            view, kept = self.hands.carry_out(record, view, action)
+                            view, kept = self.executor.carry_out(record, view, action)
                         if context.traits is not None:
                             self._brake.note(slot, action)
                         if action.act in _ORDERS:
@@ -180,8 +180,8 @@ class Looks:
         if action.act is ActionKind.NOTHING:
             return record
         if action.act is ActionKind.WAIT:
-            return self.hands.wait(record, action.reason)
-        send = self.hands.send_ticket if action.act is ActionKind.TICKET else self.hands.send
+            return self.executor.wait(record, action.reason)
+        send = self.executor.send_ticket if action.act is ActionKind.TICKET else self.executor.send
         after = send(record)
         if (after.ordered_at, after.ticket_at) != (record.ordered_at, record.ticket_at):
             # What waits for its host was not sent; whoever had to wait has said so, once.

@@ -93,18 +93,18 @@ class Reconciler:
         *,
         tickets: SendsTickets,
         orphan_guests: ChecksOrphanGuests | None = None,
-        departed: PollsDeletedServers | None = None,
+        deleted_servers: PollsDeletedServers | None = None,
         lateness: Lateness | None = None,
         handovers: JudgesHandovers | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         uuid: Callable[[], str] = new_uuid,
     ) -> None:
-        """What is None of ``orphan_guests``, ``departed`` (deletes) and ``handovers``
+        """What is None of ``orphan_guests``, ``deleted_servers`` (deletes) and ``handovers``
         (migrations), Nova is not asked for; ``lateness`` None: of its own."""
         self._store = store
         self._placement = placement
         self._limits = config
-        self._departed = departed
+        self._deleted_servers = deleted_servers
         self._clock = clock
         self._monotonic = monotonic
         self._next_sweep = monotonic()
@@ -276,7 +276,7 @@ class Reconciler:
 
     def follow_deletes(self) -> list[LookResult]:
         """Look at the slots in use whose servers Nova has deleted since the last time."""
-        gone = self._departed.poll() if self._departed is not None else frozenset()
+        gone = self._deleted_servers.poll() if self._deleted_servers is not None else frozenset()
         if not gone:
             return []
         used = self._store.slots(states=[State.IN_USE])

@@ -84,14 +84,14 @@ class Control:
         _replace(self._stored, signing=Signing, codec=Codec)
         _replace(self._tickets, signing=Signing, codec=Codec, ticket=self._stored)
         _replace(self._receipts, stored=self._stored)
-        self._letters = mutate.copied(authenticate)
-        _replace(self._letters, signing=Signing, codec=Codec)
+        self._authenticate = mutate.copied(authenticate)
+        _replace(self._authenticate, signing=Signing, codec=Codec)
         _replace(
             self._inbox,
             signing=Signing,
             codec=Codec,
             receipts=self._receipts,
-            Authenticator=self._letters.Authenticator,
+            Authenticator=self._authenticate.Authenticator,
         )
         switch = switch or mutate.Switch()
         self._looked: mutate.Memo[tuple[int, World], Following] = mutate.Memo(switch)
@@ -173,11 +173,11 @@ class Control:
         duties.locked(p, record, view, action, late)
         try:
             if action.act in (ActionKind.ORDER, ActionKind.RESEND):
-                loop._looks.hands.send(record)
+                loop._looks.executor.send(record)
             elif action.act is ActionKind.TICKET:
-                loop._looks.hands.send_ticket(record)
+                loop._looks.executor.send_ticket(record)
             elif action.act not in (ActionKind.NOTHING, ActionKind.WAIT):
-                loop._looks.hands.carry_out(record, view, action)
+                loop._looks.executor.carry_out(record, view, action)
         except CrashedError:
             pass
         except ConflictError as conflict:

@@ -102,28 +102,28 @@ class Inbox:
     monotonic: Monotonic = time.monotonic
     unreached: list[Slot] = field(default_factory=list)
     """Slots that a bell was for and that wait for a look; whoever passes bells on takes them."""
-    _letters: Authenticator = field(init=False)
-    _endings: RulingWriter = field(init=False)
-    _rung: Bells = field(init=False)
+    _authenticator: Authenticator = field(init=False)
+    _ruling_writer: RulingWriter = field(init=False)
+    _bells: Bells = field(init=False)
     _same: SameHellos = field(init=False)
     _past: PastHellos = field(init=False)
-    _short: dict[str, int] = field(default_factory=dict)
+    _times_put_off: dict[str, int] = field(default_factory=dict)
     """How often a report was put off, by its digest."""
     _sequences: dict[Slot, tuple[str, int]] = field(default_factory=dict)
     """Each slot's last progress, with its order; forgotten, a screen shows a step backwards."""
 
     def __post_init__(self) -> None:
-        self._letters = Authenticator(self.store, self.monotonic)
-        self._rung, self._same = Bells(self.monotonic), SameHellos(self.monotonic)
+        self._authenticator = Authenticator(self.store, self.monotonic)
+        self._bells, self._same = Bells(self.monotonic), SameHellos(self.monotonic)
         self._past = PastHellos(self.monotonic)
-        self._endings = RulingWriter(self.store, self.registrar, self.clock)
+        self._ruling_writer = RulingWriter(self.store, self.registrar, self.clock)
 
     def report(self, token: str) -> ReasonedRuling:
         """A host's report. Raises :class:`RefusedError` (recorded) where it counts for nothing.
 
         :class:`ConflictError` and :class:`UnavailableError` mean: try the same message again.
         """
-        host, report, raw = self._letters.open(
+        host, report, raw = self._authenticator.open(
             token, EraseReport, REPORT_TYPE, "report", _slot_host
         )
         digest = hashlib.sha256(raw).hexdigest()
@@ -146,7 +146,7 @@ class Inbox:
                 raise
             except (MemoryError, OSError) as error:
                 # What the machine lacks now it has again later: the same message waits for that.
-                tries = self._short[digest] = self._short.get(digest, 0) + 1
+                tries = self._times_put_off[digest] = self._times_put_off.get(digest, 0) + 1
                 if tries < PATIENCE:
                     raise UnavailableError(f"report of {report.slot}: {error!r}") from error
                 LOG.exception("report of %s", report.slot)
@@ -158,7 +158,7 @@ class Inbox:
                 if failed < FAILURES:
                     continue
                 decision = self._unjudged(report, digest, error)
-            self._short.pop(digest, None)
+            self._times_put_off.pop(digest, None)
             self._look(report.slot)
             return decision
         raise ConflictError(f"{report.slot}: expected to record a report, lost every round; again")
@@ -181,12 +181,12 @@ class Inbox:
             text = f"{error}; release it when the database is restored"
             decision = held(HoldCode.RECORD_DAMAGED, text)
         # Not by its order, which may be what cannot be read.
-        self._endings.hold(record, report, digest, decision)
+        self._ruling_writer.hold(record, report, digest, decision)
         return decision
 
     def progress(self, token: str) -> None:
         """A host's progress: shown to people, decides nothing."""
-        _host, progress, _raw = self._letters.open(
+        _host, progress, _raw = self._authenticator.open(
             token, Progress, PROGRESS_TYPE, "progress", _slot_host
         )
         order, last = self._sequences.get(progress.slot, ("", 0))
@@ -223,7 +223,7 @@ class Inbox:
 
         Valid lets the slot be given back. Anything else ends the case: a ticket is never revived.
         """
-        host, receipt, raw = self._letters.open(
+        host, receipt, raw = self._authenticator.open(
             token, TicketReceipt, RECEIPT_TYPE, "receipt", _slot_host
         )
         with named(case=receipt.order_id):
@@ -244,9 +244,11 @@ class Inbox:
         """A host is alive and names the drives in its slots: see ``drive_inventory``."""
         if self._said_again(token):
             return
-        host, hello, raw = self._letters.open(token, Hello, HELLO_TYPE, "hello", lambda h: h.host)
+        host, hello, raw = self._authenticator.open(
+            token, Hello, HELLO_TYPE, "hello", lambda h: h.host
+        )
         if hello.sequence <= host.sequence and self._past.goes_on(host.name, hello.sequence):
-            self._letters.refuse(
+            self._authenticator.refuse(
                 "hello",
                 host.name,
                 f"expected a number above {host.sequence}, found {hello.sequence} and others: "
@@ -353,14 +355,14 @@ class Inbox:
         def look() -> None:
             self.unreached += self.looker.ring(host, address)
 
-        return self._rung.ring((host, address), look)
+        return self._bells.ring((host, address), look)
 
     def _decide(
         self, host: HostRecord, report: EraseReport, token: str, raw: bytes, digest: str
     ) -> ReasonedRuling:
         record = self.store.slot(report.slot)
         if record is None:
-            self._letters.refuse(
+            self._authenticator.refuse(
                 "report", host.name, f"{report.slot}: expected an enrolled slot", raw
             )
         spent = self.store.nonce(report.nonce)
@@ -368,18 +370,20 @@ class Inbox:
             LOG.info("%s: this report was accepted before", report.slot)
             return _accepted_before(record)
         if spent is not None:
-            self._letters.refuse("report", host.name, f"{report.slot}: the nonce is used", raw)
+            self._authenticator.refuse(
+                "report", host.name, f"{report.slot}: the nonce is used", raw
+            )
         if self.store.nonce(digest) is not None:
             LOG.info("%s: this answer was counted before", report.slot)
             return ReasonedRuling(Ruling.POSTPONE, ("postponed before",))
         if record.order_token is None:
-            self._letters.refuse("report", host.name, f"{report.slot}: no order is out", raw)
+            self._authenticator.refuse("report", host.name, f"{report.slot}: no order is out", raw)
         try:
             order = self._order(record.order_token)
         except BadInputError as error:
             # Its row was altered, or the key that signed it is named no more: the order is void,
             # and when its time is over another one is made.
-            self._letters.refuse("report", host.name, f"{report.slot}: {error}", raw)
+            self._authenticator.refuse("report", host.name, f"{report.slot}: {error}", raw)
         if record.state is State.QUARANTINED and record.order_id == report.order_id:
             if report.outcome is Outcome.IN_USE:
                 return ReasonedRuling(Ruling.POSTPONE, ("postponed before",))
@@ -387,16 +391,18 @@ class Inbox:
             record = self.store.transition(record, Event.ORDERED, reason="the host has the order")
         decision = self._checked(order, report, record)
         if decision.ruling is Ruling.REFUSE:
-            self._letters.refuse("report", host.name, f"{report.slot}: {decision.reason}", raw)
+            self._authenticator.refuse(
+                "report", host.name, f"{report.slot}: {decision.reason}", raw
+            )
         given = Testimony(order, report, token, digest, host.key)
         try:
-            self._endings.carry_out(record, given, decision)
+            self._ruling_writer.carry_out(record, given, decision)
         except UnreadableError as error:
             # A certificate says what the drive's past was; so does that of one that is held.
             if decision.ruling is not Ruling.CERTIFY and not decision.erased:
                 raise
             decision = _without_past(decision, error)
-            self._endings.carry_out(record, given, decision)
+            self._ruling_writer.carry_out(record, given, decision)
         return decision
 
     def _checked(
@@ -413,13 +419,13 @@ class Inbox:
     def _take_receipt(self, host: HostRecord, receipt: TicketReceipt, raw: bytes) -> None:
         record = self.store.slot(receipt.slot)
         if record is None:
-            self._letters.refuse(
+            self._authenticator.refuse(
                 "receipt", host.name, f"{receipt.slot}: expected an enrolled slot", raw
             )
         ruling, reason = receipts.judge(record, receipt, self.believed.tickets)
         heard = SlotChanges(heard_at=self.clock())
         if ruling is receipts.ReceiptRuling.REFUSE:
-            self._letters.refuse("receipt", host.name, f"{receipt.slot}: {reason}", raw)
+            self._authenticator.refuse("receipt", host.name, f"{receipt.slot}: {reason}", raw)
         elif ruling is receipts.ReceiptRuling.HOLD:
             changes = replace(heard, new_case=True)
             self.store.hold(record, receipts.because(receipt, reason), changes=changes)

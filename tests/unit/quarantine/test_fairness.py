@@ -192,7 +192,7 @@ def test_slots_of_deleted_servers_are_looked_at_and_no_others(store: Store) -> N
     cloud = Cloud(free=True)
     gone = Gone(frozenset({"server-3", "a server without a drive"}))
     reconciler = Reconciler(
-        store, cloud, NoDispatcher(), ServiceLimits(), tickets=NoTickets(), departed=gone
+        store, cloud, NoDispatcher(), ServiceLimits(), tickets=NoTickets(), deleted_servers=gone
     )
     reconciler.follow_deletes()
     assert [r.slot for r in store.slots(states=[State.RELEASED])] == [slot(3)]

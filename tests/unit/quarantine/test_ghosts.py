@@ -377,37 +377,37 @@ def test_a_nova_that_does_not_answer_is_a_reason_to_wait(
 
 def test_deleted_servers_are_told_once_by_novas_clock(nova: NovaApiStandIn, door: Compute) -> None:
     clock = Clock()
-    departed = DeletedServers(door, 30.0, clock)
+    deleted_servers = DeletedServers(door, 30.0, clock)
 
     def deleted(name: str, second: int) -> None:
         nova.add_server(name, NODE, deleted=True, updated=f"2099-01-01T00:00:{second:02}Z")
 
     deleted("a", 1)
-    assert departed.poll() == {"a"}
+    assert deleted_servers.poll() == {"a"}
     deleted("b", 1)
-    assert departed.poll() == frozenset()  # not yet asked again
+    assert deleted_servers.poll() == frozenset()  # not yet asked again
     clock.now += 30
-    assert departed.poll() == {"b"}
+    assert deleted_servers.poll() == {"b"}
     deleted("c", 5)
     clock.now += 30
-    assert departed.poll() == frozenset()  # a page holds two, and shows the same two again
+    assert deleted_servers.poll() == frozenset()  # a page holds two, and shows the same two again
     clock.now += 30
-    assert departed.poll() == {"c"}
+    assert deleted_servers.poll() == {"c"}
     assert "changes-since=2099-01-01T00%3A00%3A02Z" in nova.requests[-1]
     clock.now += 30
-    assert departed.poll() == frozenset()
+    assert deleted_servers.poll() == frozenset()
     assert "changes-since=2099-01-01T00%3A00%3A05Z" in nova.requests[-1]
 
 
 def test_a_failed_question_for_deletes_loses_nothing(nova: NovaApiStandIn, door: Compute) -> None:
     clock = Clock()
-    departed = DeletedServers(door, 30.0, clock)
+    deleted_servers = DeletedServers(door, 30.0, clock)
     nova.add_server("a", NODE, deleted=True, updated="2099-01-01T00:00:01Z")
     nova.status = 500
     with pytest.raises(UnavailableError):
-        departed.poll()
+        deleted_servers.poll()
     nova.status = 200
     clock.now += 31
-    assert departed.poll() == frozenset()
+    assert deleted_servers.poll() == frozenset()
     clock.now += 4 * 30
-    assert departed.poll() == {"a"}
+    assert deleted_servers.poll() == {"a"}

@@ -1256,29 +1256,29 @@ def test_the_ticket_is_stored_with_the_certificate_and_sent_as_it_stands(plane: 
 
 def test_what_a_slot_waits_for_is_written_once_however_long_it_is(plane: Plane) -> None:
     plane.enrol()
-    hands = Executor(plane.store, cast(CustodyPlacement, None), plane.dispatcher, plane.tickets)
+    executor = Executor(plane.store, cast(CustodyPlacement, None), plane.dispatcher, plane.tickets)
     ghosts = "; ".join(f"server {number} holds no device in Placement" for number in range(200))
-    first = hands.wait(plane.record(), ghosts)
+    first = executor.wait(plane.record(), ghosts)
     assert first.detail.startswith("server 0 ")
-    assert hands.wait(first, ghosts).revision == first.revision
+    assert executor.wait(first, ghosts).revision == first.revision
 
 
 def test_only_an_order_that_is_out_is_tried_again_after_a_while(plane: Plane) -> None:
     """Its host was removed: nothing is sent, and a slot whose order is not out has nothing to say
     of when."""
     plane.ordered()
-    hands = Executor(plane.store, cast(CustodyPlacement, None), plane.dispatcher, plane.tickets)
+    executor = Executor(plane.store, cast(CustodyPlacement, None), plane.dispatcher, plane.tickets)
     plane.store.remove_host(SLOT.host)
     sent = len(plane.posted.tokens)
-    first = hands.send(plane.record())
-    again = hands.send(first)
+    first = executor.send(plane.record())
+    again = executor.send(first)
     assert again.ordered_at is not None
     assert first.ordered_at is not None
     assert again.ordered_at > first.ordered_at
     assert "to be registered" in again.detail
     back = plane.store.transition(again, Event.POSTPONED, reason="overdue")
-    waits = hands.send(back)
-    assert hands.send(waits) == waits
+    waits = executor.send(back)
+    assert executor.send(waits) == waits
     assert waits.ordered_at == again.ordered_at
     assert len(plane.posted.tokens) == sent
 
@@ -1297,8 +1297,8 @@ def test_a_certified_drive_whose_ticket_is_no_good_is_erased_again(plane: Plane)
     generation = plane.ordered().generation
     plane.inbox.report(plane.report())
     replaced = Tickets(plane.store, PrivateKey.generate(), plane.posted_tickets)
-    hands = Executor(plane.store, cast(CustodyPlacement, None), plane.dispatcher, replaced)
-    after = hands.send_ticket(plane.record())
+    executor = Executor(plane.store, cast(CustodyPlacement, None), plane.dispatcher, replaced)
+    after = executor.send_ticket(plane.record())
     assert (after.state, after.generation) == (State.QUARANTINED, generation + 1)
     assert (after.ticket_token, after.certificate, after.order_token) == (None, None, None)
     assert "stored ticket" in after.reason

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import eraser
-from eraser.gate import adopting, hook, hookfile
+from eraser.gate import by_person, hook, hookfile
 from eraser.host.sysfs import Host
 from eraser.protocol import codec
 from eraser.protocol.hostcard import HostCard
@@ -106,7 +106,7 @@ def main() -> None:
         for path in (STATE / "gate").glob("book.json"):
             path.unlink()
         (libvirt / "guest.xml").write_bytes(domain(name, guests[name]))
-        adopting.adopt_all(STATE, Host(), "bench", plan=False, renew=False)
+        by_person.adopt_all(STATE, Host(), "bench", plan=False, renew=False)
         xml = domain(name, guests[name])
         calls = {
             "python": (["python3", "-IS", "-c", ""], b""),

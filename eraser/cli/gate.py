@@ -200,7 +200,7 @@ def _lines(entry: SlotEntry) -> list[str]:
 
 def _adopt(arguments: argparse.Namespace) -> int:
     from eraser.cli.output import show
-    from eraser.gate.adopting import adopt_all
+    from eraser.gate.by_person import adopt_all
 
     found = adopt_all(
         arguments.state_dir, Host(), _by(""), plan=arguments.plan, renew=arguments.renew
@@ -225,7 +225,7 @@ def _by(given: str) -> str:
 def _allow(arguments: argparse.Namespace) -> int:
     import uuid
 
-    from eraser.gate.adopting import allow
+    from eraser.gate.by_person import allow
 
     try:
         domain = str(uuid.UUID(arguments.domain)) if arguments.domain else ""
@@ -237,7 +237,7 @@ def _allow(arguments: argparse.Namespace) -> int:
 
 
 def _forget(arguments: argparse.Namespace) -> int:
-    from eraser.gate.adopting import forget
+    from eraser.gate.by_person import forget
 
     by = _by(arguments.by)
     owner = forget(arguments.state_dir, Host(), arguments.pci, arguments.reason, by)

@@ -41,7 +41,7 @@ FOR_GOOD = {
     "agent/old_reports.py": "files: removes copies that are old",
     "agent/worker.py": "threads: Celery has the main one; a simulator calls the pumps' turns",
     "erase/format.py": "files: removes the result of the attempt before",
-    "gate/adopting.py": "files: a damaged book gets a second name, without a copy",
+    "gate/by_person.py": "files: a damaged book gets a second name, without a copy",
     "gate/hook.py": "clock files processes sockets trees: stands alone; libvirt runs it, an entry",
     "gate/hookfile.py": "files: a person puts the hook into libvirt's directory, from beside it",
     "host/daemons.py": "processes: what a person's host-setup tells libvirt",

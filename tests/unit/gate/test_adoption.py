@@ -13,8 +13,8 @@ import pytest
 from eraser.clock import MACHINE
 from eraser.errors import BadInputError, InUseError
 from eraser.gate import accept_ticket, intake, rules
-from eraser.gate.adopting import adopt_all, allow, forget
 from eraser.gate.adoption import Adopted
+from eraser.gate.by_person import adopt_all, allow, forget
 from eraser.gate.rules import AdmittedBy, StartAdmission, Starting
 from eraser.host.sysfs import PciFunction
 from eraser.ownership import audit, revoke

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from eraser.gate import accept_ticket, admit, adopting, read_idle
+from eraser.gate import accept_ticket, admit, by_person, read_idle
 from eraser.host.sysfs import Host
 from eraser.ownership import pending
 from eraser.ownership import store as books
@@ -151,6 +151,6 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     (found.state / CARD_FILE).write_bytes(codec.canonical(card))
     monkeypatch.setattr(admit, "look", found.look)
     monkeypatch.setattr(accept_ticket, "look", found.look)
-    monkeypatch.setattr(adopting, "look", found.look)
+    monkeypatch.setattr(by_person, "look", found.look)
     monkeypatch.setattr(read_idle, "look", found.look)
     return found

@@ -144,15 +144,15 @@ def _known(state: CaseState) -> int:
     return max(counted, 0 if facts is None else unallocated.least(facts))
 
 
-def late(session: CaseSession, wanted: int) -> bool:
-    """Waits until the drive tells of so many bytes, where it does not; whether that came."""
+def late(session: CaseSession, wanted: int) -> None:
+    """Waits until the drive tells of so many bytes, where it does not; no longer than it may take
+    for that."""
     if told(session) >= wanted:
-        return False
+        return
     for _ in range(LATE):
         session.clock.sleep(PAUSE)
         if told(session) >= wanted:
-            return True
-    return False
+            return
 
 
 def taken(namespace: IdentifyNamespace) -> tuple[int, int]:

@@ -38,7 +38,6 @@ LOG = logging.getLogger(__name__)
 
 _TABLE, _SLOTS, _ACTS = models.campaigns, models.campaign_slots, models.campaign_acts
 _LINE = tuple(_SLOTS.c[field.name] for field in fields(CampaignSlotLine)[:-1])
-_KEY = (_SLOTS.c.campaign, _SLOTS.c.host, _SLOTS.c.address)
 _CHUNK = 500
 
 _OPEN = _SLOTS.c.step.not_in([step.value for step in ENDED])

@@ -49,7 +49,7 @@ _IS_NUMBER = _TABLE.c.number < _LEAST_WRONG
 
 
 @dataclass(frozen=True)
-class ChainEnd:
+class NewestLink:
     """What the next link is made of, and nothing else of the newest one: what is damaged of the
     rest is no other drive's."""
 
@@ -134,7 +134,7 @@ class CertificateRepository(Repository):
         with self._reading() as db, told("the newest certificate"):
             return _last(db)
 
-    def chain_end(self) -> ChainEnd | None:
+    def chain_end(self) -> NewestLink | None:
         """What the next certificate names. Raises :class:`UnreadableError`."""
         with self._reading() as db:
             return _end(db)
@@ -241,7 +241,7 @@ def _last(db: sa.Connection) -> StoredCertificate | None:
     return None if row is None else rows.certificate(row)
 
 
-def _end(db: sa.Connection, *, lock: bool = False) -> ChainEnd | None:
+def _end(db: sa.Connection, *, lock: bool = False) -> NewestLink | None:
     """The newest one; an old one's wrong number holds nobody. Not just any that no other names:
     that may be an old one, whose follower is damaged."""
     follows = sa.exists().where(_NEXT.c.previous == _TABLE.c.digest).label("follows")
@@ -261,7 +261,7 @@ def _end(db: sa.Connection, *, lock: bool = False) -> ChainEnd | None:
             if not row.follows:
                 if row.number + 1 == below:
                     raise ValueError(f"number {below} is another one's")
-                return ChainEnd(row.number, row.digest, row.token)
+                return NewestLink(row.number, row.digest, row.token)
             if _said_position(row.token) in (None, row.number):
                 raise ValueError(f"another one follows number {row.number}, and has a lower one")
             below = row.number
@@ -283,7 +283,7 @@ def _last_rotation(db: sa.Connection) -> StoredRotation | None:
     return None if row is None else StoredRotation(**row)
 
 
-def _signs(db: sa.Connection, last: ChainEnd | None) -> str | None:
+def _signs(db: sa.Connection, last: NewestLink | None) -> str | None:
     """The key that signs what comes next: whom the last rotation names, else whoever signed the
     last certificate; None where neither tells."""
     turned = _last_rotation(db)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from quarantine.upgrade.aliaschecks import ALIAS_CHECKS
-from quarantine.upgrade.drivechecks import DRIVE_CHECKS
+from quarantine.upgrade.checks.aliases import ALIAS_CHECKS
+from quarantine.upgrade.checks.drives import DRIVE_CHECKS
+from quarantine.upgrade.checks.hosts import HOST_CHECKS
+from quarantine.upgrade.checks.nova import NOVA_CHECKS
+from quarantine.upgrade.checks.profiles import PROFILE_CHECKS
+from quarantine.upgrade.checks.releases import RELEASE_CHECKS
+from quarantine.upgrade.checks.slots import SLOT_CHECKS
+from quarantine.upgrade.checks.specs import SPEC_CHECKS
 from quarantine.upgrade.facts import Facts
 from quarantine.upgrade.finding import Check, CheckResult
-from quarantine.upgrade.hostchecks import HOST_CHECKS
-from quarantine.upgrade.novachecks import NOVA_CHECKS
-from quarantine.upgrade.profilechecks import PROFILE_CHECKS
-from quarantine.upgrade.releasechecks import RELEASE_CHECKS
-from quarantine.upgrade.slotchecks import SLOT_CHECKS
-from quarantine.upgrade.specchecks import SPEC_CHECKS
 
 CHECKS: Final[tuple[Check, ...]] = (
     *NOVA_CHECKS,

@@ -18,7 +18,7 @@ from eraser.protocol.identity import ControllerIdentity, Slot
 from quarantine.cloud.compute import Flavor
 from quarantine.errors import BadInputError
 from quarantine.record.words.states import State
-from quarantine.upgrade.releasechecks import MANY_DRIVES
+from quarantine.upgrade.checks.releases import MANY_DRIVES
 
 if TYPE_CHECKING:
     from quarantine.operations.plane import Plane

@@ -25,7 +25,7 @@ from quarantine.evidence.certificate import Link, SignedCertificate
 from quarantine.evidence.chain import head, ledger
 from quarantine.evidence.chain.head import Head
 from quarantine.evidence.chain.headcheck import HeadFile
-from quarantine.record.certificates import ChainEnd
+from quarantine.record.certificates import NewestLink
 from quarantine.record.store import Store
 from quarantine.service.issue.heads import HeadDirectory
 from tests.unit.quarantine.test_certificate import KEY, OTHER, chain, issue
@@ -42,19 +42,19 @@ class Record:
 
     links: list[SignedCertificate] = field(default_factory=list)
     away: bool = False
-    damaged: ChainEnd | None = None
+    damaged: NewestLink | None = None
     """Of its last row, where that says something else than it was given."""
 
     def certificate(self, digest: str) -> SignedCertificate | None:
         return next((one for one in self.links if one.digest == digest), None)
 
-    def chain_end(self) -> ChainEnd | None:
+    def chain_end(self) -> NewestLink | None:
         if self.away:
             raise UnavailableError("database: away")
         if not self.links:
             return None
         last = self.links[-1]
-        return self.damaged or ChainEnd(last.certificate.position, last.digest, last.token)
+        return self.damaged or NewestLink(last.certificate.position, last.digest, last.token)
 
 
 @dataclass

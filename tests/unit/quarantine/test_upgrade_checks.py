@@ -14,16 +14,17 @@ from eraser.protocol.identity import Slot
 from eraser.protocol.profile import Comparator, FeatureRule
 from eraser.protocol.ticket import Defence, DefenceStanding, DomainSeen
 from quarantine.record.words.states import Custody, State
-from quarantine.upgrade import catalogue, hostchecks
+from quarantine.upgrade import catalogue
 from quarantine.upgrade.catalogue import CHECKS, judge
-from quarantine.upgrade.facts import Facts, Role
-from quarantine.upgrade.finding import Finding, FindingLevel
-from quarantine.upgrade.profilechecks import (
+from quarantine.upgrade.checks import hosts
+from quarantine.upgrade.checks.profiles import (
     ADDED,
     EARLIER,
     ONLY_REPORTED,
     newly_surveyed,
 )
+from quarantine.upgrade.facts import Facts, Role
+from quarantine.upgrade.finding import Finding, FindingLevel
 from tests.nova.leaks import LEAKS
 from tests.unit.controller.labdrive import FULL, lab_controller
 from tests.unit.quarantine.upgradefacts import (
@@ -461,7 +462,7 @@ def test_a_patch_of_unknown_version_is_not_taken_for_good(cloud: Cloud) -> None:
     mute = host_record(testimony=gate(patch="mute"))
     names = unknowns(cloud.facts(hosts=(mute,)))
     assert "nvme-quarantine-patch:mute" in names["host-patch-version"][0].found
-    assert int(nova_patch.VERSION) == hostchecks.PATCH_VERSION
+    assert int(nova_patch.VERSION) == hosts.PATCH_VERSION
 
 
 def test_a_host_s_own_configuration_stands_before_the_one_of_all(cloud: Cloud) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from eraser.protocol.profile import Comparator, Profile
+from quarantine.upgrade.checks.slots import enrolled
 from quarantine.upgrade.facts import Facts
 from quarantine.upgrade.finding import Check, Finding, FindingLevel
-from quarantine.upgrade.slotchecks import enrolled
 
 ADDED: Final = (0x03, 0x12, 0x13, 0x18, 0x1D, 0x1F, 0x78, 0x79)
 """Features that earlier releases asked no drive for; and they asked for none of a vendor's."""

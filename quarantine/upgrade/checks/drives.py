@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from quarantine.record.words.states import State
+from quarantine.upgrade.checks.specs import line
 from quarantine.upgrade.facts import Facts, Role
 from quarantine.upgrade.finding import Check, Finding, FindingLevel, not_given, unknown
 from quarantine.upgrade.nova.devicespec import first
-from quarantine.upgrade.specchecks import line
 
 _AT_REST: Final = frozenset({State.RELEASED, State.QUARANTINED, State.CERTIFIED, State.AVAILABLE})
 """States in which no guest has the drive: it belongs on the nvme driver."""

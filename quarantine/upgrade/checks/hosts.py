@@ -9,9 +9,9 @@ from typing import Final
 
 from eraser.protocol.ticket import Defence, DefenceStanding
 from quarantine.record.words.facts import HostRecord
+from quarantine.upgrade.checks.slots import enrolled
 from quarantine.upgrade.facts import Facts
 from quarantine.upgrade.finding import Check, Finding, FindingLevel, unknown
-from quarantine.upgrade.slotchecks import enrolled
 
 _LOCKS: Final = (Defence.HOOK, Defence.LOADED, Defence.PATCH)
 _HYGIENE: Final = (Defence.RULES, Defence.WATCHER)

@@ -199,6 +199,22 @@ def test_a_drive_that_may_be_another_is_not_taken_for_it(
     assert owner_of(unread) == before
 
 
+def test_an_owner_who_changed_while_the_drive_was_read_stays_as_he_is(
+    unread: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person, or a start, was quicker: what was read is another owner's then."""
+    changed, real = owner(identity=None, incarnation="2" * 32), read_idle.look
+
+    def slow(*given: Any) -> Any:
+        found = real(*given)
+        unread.know(SlotEntry(ADDRESS, owner=changed))
+        return found
+
+    monkeypatch.setattr(read_idle, "look", slow)
+    assert note(unread) == "its owner's record changed meanwhile"
+    assert owner_of(unread) == changed
+
+
 OF_THE_WORLD = PciIds(0x1B36, 0x0010, 0x1AF4, 0x1100)
 PLACELESS = replace(UNREAD, pci=OF_THE_WORLD)
 

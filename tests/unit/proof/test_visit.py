@@ -629,6 +629,26 @@ def test_no_other_controller_of_the_subsystem_is_reset(
     assert any(why in text for text in between(found).not_done if "subsystem" in text)
 
 
+def test_no_link_goes_down_that_another_function_has_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of whatever subsystem it is: a tenant's drive may be behind the same bridge."""
+    real = sysfs.Host.children
+
+    def two(host: sysfs.Host, directory: str) -> list[str]:
+        found = real(host, directory)
+        if directory != "/sys/bus/pci/devices" or not found:
+            return found
+        return [*found, f"{found[0].rpartition('.')[0]}.7"]
+
+    monkeypatch.setattr(sysfs.Host, "children", two)
+    monkeypatch.setattr(Kernel, "reset_subsystem", _never)
+    found = tried(Description("honest", ABLE), tmp_path, BY_SUBSYSTEM)
+    assert found.outcome is Outcome.RELEASED
+    [said] = [text for text in between(found).not_done if "subsystem" in text]
+    assert "it would take the link of" in said
+
+
 def test_nobody_who_came_meanwhile_loses_the_drive_by_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

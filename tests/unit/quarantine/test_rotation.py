@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from eraser.protocol import codec
+from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.identity import Slot
 from eraser.protocol.report import REPORT_TYPE
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
@@ -208,6 +209,13 @@ def test_a_rotation_of_nobody_s_is_named() -> None:
 def test_what_is_no_rotation(text: str, words: str) -> None:
     with pytest.raises(BadInputError, match=words):
         rotation.read(text.encode(), "file")
+
+
+def test_a_rotation_of_another_format_is_not_followed() -> None:
+    """What a later one says of keys is not guessed at."""
+    said = codec.plain(turned(CHAIN[0], FIRST, SECOND)) | {"format": 2}
+    with pytest.raises(BadWireError, match="expected a rotation of format 1, found 2"):
+        codec.decode(Rotation, said, "file")
 
 
 def test_the_record_takes_no_certificate_of_a_key_that_was_replaced(plane: Plane) -> None:

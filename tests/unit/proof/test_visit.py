@@ -18,7 +18,9 @@ import pytest
 
 from eraser.case import resets
 from eraser.case import session as case_session
+from eraser.case import verify as case_verify
 from eraser.case import visit as case_visit
+from eraser.case.session import CaseSession
 from eraser.controller.lock import NamespaceHold
 from eraser.errors import InUseError
 from eraser.host import sysfs
@@ -627,6 +629,23 @@ def test_no_other_controller_of_the_subsystem_is_reset(
     found = tried(Description("honest", ABLE), tmp_path, BY_SUBSYSTEM)
     assert found.outcome is Outcome.RELEASED
     assert any(why in text for text in between(found).not_done if "subsystem" in text)
+
+
+def test_a_drive_that_was_written_to_after_its_erase_is_not_handed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked once, when all was read; what tells of it is tests/unit/case/test_gap.py's."""
+    asked = list[CaseSession]()
+
+    def written(session: CaseSession) -> bool:
+        asked.append(session)
+        return True
+
+    monkeypatch.setattr(case_verify, "written_after", written)
+    report = tried(Description("honest", ABLE), tmp_path).report
+    assert report.fit is False
+    assert "the drive was written to after the erase: find out by whom" in report.reasons
+    assert len(asked) == 1
 
 
 def test_no_link_goes_down_that_another_function_has_too(

@@ -30,11 +30,12 @@ from quarantine.api.resources import (
 
 def description(_ask: Ask) -> Reply:
     """The API's description."""
-    return Reply(_described())
+    return Reply(described())
 
 
 @functools.cache
-def _described() -> dict[str, Any]:
+def described() -> dict[str, Any]:
+    """The same, for tools/samples."""
     return openapi.document(OPERATIONS)
 
 

@@ -31,7 +31,7 @@ BY_COOKIE: Final = "nvme_quarantine.by_cookie"
 """There too: who the caller is was in our cookie. No header reaches either."""
 
 REFUSED_SECONDS: Final = 1.0
-"""A login that is refused takes as long as this at least."""
+"""A login that is refused takes as long as this at least, while there is a bed to sleep it in."""
 
 _MAX: Final = 255
 """Characters of a field."""
@@ -162,13 +162,18 @@ class LoginPlace:
             try:
                 token = self._keystone.token(Login(password=password, **typed))
             except Fault as fault:
-                if fault.status == 401:
-                    self._sleep(max(0.0, REFUSED_SECONDS - (self._now() - begun)))
-                else:
+                if fault.status != 401:
                     self._patience.give_back(name)
-                raise
-            self._patience.forget(name)
-            return token
+                    raise
+                refused = fault
+            else:
+                self._patience.forget(name)
+                return token
+        # Without the turn: it is for who comes next, who may be right.
+        with self._patience.bed() as free:
+            if free:
+                self._sleep(max(0.0, REFUSED_SECONDS - (self._now() - begun)))
+        raise refused
 
 
 class LogoutPlace:

@@ -12,6 +12,9 @@ from typing import Final
 
 AT_ONCE: Final = 4
 """Logins. Others are told to come back: the threads of the process are the API's too."""
+BEDS: Final = 4
+"""Refused logins that sleep. They have no turn any more; those above are answered at once: a flood
+of them would else have all threads."""
 FREE: Final = 5
 """Tries of a name before it has to wait."""
 LONGEST: Final = 60.0
@@ -40,18 +43,17 @@ class LoginPatience:
         self._now = monotonic
         self._lock = threading.Lock()
         self._turns = threading.BoundedSemaphore(AT_ONCE)
+        self._beds = threading.BoundedSemaphore(BEDS)
         self._tries: OrderedDict[str, tuple[int, float]] = OrderedDict()
         """By name: how many, and when the last was. The longest ago first."""
 
-    @contextlib.contextmanager
-    def turn(self) -> Iterator[bool]:
-        """Whether there is one now."""
-        got = self._turns.acquire(blocking=False)
-        try:
-            yield got
-        finally:
-            if got:
-                self._turns.release()
+    def turn(self) -> contextlib.AbstractContextManager[bool]:
+        """To ask Keystone: whether there is one now."""
+        return _held(self._turns)
+
+    def bed(self) -> contextlib.AbstractContextManager[bool]:
+        """To sleep after a refusal: whether there is one now."""
+        return _held(self._beds)
 
     def tried(self, name: str) -> float:
         """Counts a try; seconds that the name has to wait for it, 0 where it may go on. One that
@@ -85,3 +87,14 @@ class LoginPatience:
         """It was right."""
         with self._lock:
             self._tries.pop(name, None)
+
+
+@contextlib.contextmanager
+def _held(places: threading.Semaphore) -> Iterator[bool]:
+    """One of them, where one is free now."""
+    got = places.acquire(blocking=False)
+    try:
+        yield got
+    finally:
+        if got:
+            places.release()

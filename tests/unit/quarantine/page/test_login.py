@@ -7,12 +7,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import falcon
 import pytest
 from falcon import testing
 
 from quarantine.api.faults import Fault
 from quarantine.api.keystone import LONGEST, Keystone, Login, is_token, unknown
+from quarantine.operations.plane import ServingPlane
 from quarantine.page import login, patience
 from quarantine.page.patience import LoginPatience
 from tests.unit.quarantine.api.client import ADMIN, NAMES, Site
@@ -245,6 +248,49 @@ def test_only_some_log_in_at_a_time(cloudy: Site, played: Played) -> None:
         assert [one.result(30).status_code for one in several] == [303] * patience.AT_ONCE
 
 
+def test_who_sleeps_after_a_refusal_has_no_turn(cloudy: Site, played: Played) -> None:
+    """Else a few refused logins a second would shut everybody out of the form."""
+    slept, go = threading.Semaphore(0), threading.Event()
+    sleeps: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        sleeps.append(seconds)
+        slept.release()
+        go.wait(30)
+
+    plane = ServingPlane([cloudy.file])
+    place = login.LoginPlace(plane, Keystone(plane.conf), sleep=sleep)
+    app: falcon.App[Any, Any] = falcon.App()
+    app.req_options.auto_parse_form_urlencoded = False
+    app.add_route(FORM, place)
+    app.add_error_handler(Exception, raised)
+    with ThreadPoolExecutor(patience.BEDS) as pool:
+        try:
+            wrong = [
+                pool.submit(enter, Visitor(app), user=f"n{number}", password="wrong")
+                for number in range(patience.BEDS)
+            ]
+            for _ in wrong:
+                assert slept.acquire(timeout=30)
+            assert enter(Visitor(app)).status_code == 303
+            # The beds are taken: more that are refused have no thread to sleep in.
+            for number in range(3 * patience.AT_ONCE):
+                one = enter(Visitor(app), user=f"m{number}", password="wrong")
+                assert one.status_code == 401
+            assert enter(Visitor(app)).status_code == 303
+            assert len(sleeps) == patience.BEDS
+        finally:
+            go.set()
+        assert [one.result(30).status_code for one in wrong] == [401] * patience.BEDS
+    go.set()
+    assert enter(Visitor(app), user="last", password="wrong").status_code == 401
+    assert len(sleeps) == patience.BEDS + 1
+
+
+def raised(_req: falcon.Request, _resp: falcon.Response, error: Exception, _params: Any) -> None:
+    raise error
+
+
 def test_patience() -> None:
     now = [0.0]
     counts = LoginPatience(lambda: now[0])
@@ -282,8 +328,6 @@ def test_a_try_that_is_given_back_is_one_less() -> None:
 
 def test_a_cookie_is_who_somebody_is_for_the_page_alone(guest: Visitor, cloudy: Site) -> None:
     """Else any site's request to the API would carry it."""
-    from quarantine.operations.plane import ServingPlane
-
     conf = ServingPlane([cloudy.file]).conf
     found = {"HTTP_COOKIE": f"{login.COOKIE}={TOKEN}"}
     login.enter(conf, found)

@@ -16,7 +16,7 @@ from quarantine.api.faults import Fault
 from quarantine.api.keystone import Keystone, Login, is_token
 from quarantine.operations.plane import ServingPlane
 from quarantine.page import forms, render
-from quarantine.page.patience import LoginPatience, key
+from quarantine.page.patience import LoginPatience, address_of, key
 from quarantine.page.policy import HEADERS
 
 COOKIE: Final = "__Host-nvme-quarantine-token"
@@ -133,7 +133,9 @@ class LoginPlace:
         typed = {name: fields.get(name, "").strip() for name in _FIELDS}
         back = fields.get("back", "")
         try:
-            token = self._token(typed, fields.get("password", ""))
+            token = self._token(
+                typed, fields.get("password", ""), address_of(req.env.get("REMOTE_ADDR"))
+            )
         except Fault as fault:
             shown = form(req.env, said="Nobody was logged in.", detail=fault.detail,
                          fields=typed, back=back)  # fmt: skip
@@ -146,28 +148,28 @@ class LoginPlace:
         _send(resp, 303, b"", cookies)
         resp.set_header("Location", f"{req.root_path}{inside(back)}")
 
-    def _token(self, typed: Mapping[str, str], password: str) -> str:
+    def _token(self, typed: Mapping[str, str], password: str, address: str) -> str:
         """Raises :class:`Fault`."""
         if not (typed["user"] and typed["domain"] and password):
             raise Fault(400, "bad-input", "expected a name, its domain and its password")
         if max(map(len, (password, *typed.values()))) > _MAX:
             raise Fault(400, "bad-input", f"expected at most {_MAX} characters of each")
         name = key(typed["domain"], typed["user"])
-        with self._patience.turn() as got:
+        with self._patience.turn(address) as got:
             if not got:
                 raise _later("others are logging in", 2)
-            if wait := self._patience.tried(name):
-                raise _later("too many logins of this name were refused", wait)
+            if wait := self._patience.tried(name, address):
+                raise _later("too many logins of this name from this address were refused", wait)
             begun = self._now()
             try:
                 token = self._keystone.token(Login(password=password, **typed))
             except Fault as fault:
                 if fault.status != 401:
-                    self._patience.give_back(name)
+                    self._patience.give_back(name, address)
                     raise
                 refused = fault
             else:
-                self._patience.forget(name)
+                self._patience.forget(name, address)
                 return token
         # Without the turn: it is for who comes next, who may be right.
         with self._patience.bed() as free:

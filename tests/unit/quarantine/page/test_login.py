@@ -198,6 +198,46 @@ def test_a_name_is_tried_the_slower_the_more_fail(guest: Visitor, played: Played
     assert len(played.asked) == patience.FREE + 1
 
 
+def test_who_tries_a_name_makes_nobody_wait_elsewhere(guest: Visitor, played: Played) -> None:
+    for _ in range(patience.FREE + 1):
+        last = enter(guest, password="wrong").status_code
+    assert last == 429
+    assert enter(guest).status_code == 429
+    owner = Visitor(guest.app, address="192.0.2.2")
+    assert enter(owner).status_code == 303
+    # And whoever sends a header is at no other address.
+    page = guest.get(FORM)
+    fields = {**Page(page.text).forms[FORM], **TYPED}
+    found = guest.send(FORM, fields, X_Forwarded_For="192.0.2.3", Forwarded="for=192.0.2.3")
+    assert found.status_code == 429
+    # The owner's login gives nobody elsewhere new tries.
+    assert enter(guest, password="wrong").status_code == 429
+
+
+def test_nobody_is_locked_out_by_who_tries_for_hours() -> None:
+    now = [0.0]
+    counts = LoginPatience(lambda: now[0])
+    owner = 0
+    for second in range(3600):
+        now[0] = float(second)
+        for host in range(3):
+            counts.tried("ada", f"192.0.2.{host}")
+        if second % 600 == 599:
+            assert counts.tried("ada", "198.51.100.1") == 0.0
+            counts.forget("ada", "198.51.100.1")
+            owner += 1
+    assert owner == 6
+
+
+def test_what_counts_as_one_address() -> None:
+    assert patience.address_of("192.0.2.1") == patience.address_of("::ffff:192.0.2.1")
+    assert patience.address_of("192.0.2.1") != patience.address_of("192.0.2.2")
+    assert patience.address_of("2001:db8::1") == patience.address_of("2001:db8::2:0:0:1")
+    assert patience.address_of("2001:db8::1") != patience.address_of("2001:db8:0:1::1")
+    assert patience.address_of("fe80::1%eth0") == patience.address_of("fe80::2")
+    assert {patience.address_of(odd) for odd in (None, "", "unix:", "x" * 999)} == {""}
+
+
 def test_a_keystone_that_is_away_costs_nobody_a_try(guest: Visitor, played: Played) -> None:
     played.away = True
     tries = [enter(guest).status_code for _ in range(patience.FREE + 3)]
@@ -233,19 +273,27 @@ def test_what_keystone_may_take_for_one_name_is_one(
 def test_only_some_log_in_at_a_time(cloudy: Site, played: Played) -> None:
     """The threads of the process are the API's too."""
     app = visitor(cloudy).app
-    gate, go = threading.Barrier(patience.AT_ONCE + 1), threading.Event()
+    most = patience.AT_ONCE - 1
+    gate, go = threading.Barrier(most + 1), threading.Event()
 
     def waits() -> None:
-        gate.wait(30)
+        if not go.is_set():
+            gate.wait(30)
         go.wait(30)
 
     played.hook = waits
     with ThreadPoolExecutor(patience.AT_ONCE) as pool:
-        several = [pool.submit(enter, Visitor(app)) for _ in range(patience.AT_ONCE)]
+        several = [pool.submit(enter, Visitor(app)) for _ in range(most)]
         gate.wait(30)
+        # The last turn is no address's that has the others.
         assert enter(Visitor(app)).status_code == 429
+        gate = threading.Barrier(2)
+        several.append(pool.submit(enter, Visitor(app, address="192.0.2.2")))
+        gate.wait(30)
+        assert enter(Visitor(app, address="192.0.2.3")).status_code == 429
         go.set()
         assert [one.result(30).status_code for one in several] == [303] * patience.AT_ONCE
+    assert enter(Visitor(app)).status_code == 303
 
 
 def test_who_sleeps_after_a_refusal_has_no_turn(cloudy: Site, played: Played) -> None:
@@ -294,22 +342,22 @@ def raised(_req: falcon.Request, _resp: falcon.Response, error: Exception, _para
 def test_patience() -> None:
     now = [0.0]
     counts = LoginPatience(lambda: now[0])
-    assert [counts.tried("a") for _ in range(patience.FREE)] == [0.0] * patience.FREE
-    assert counts.tried("a") == 1.0
-    assert counts.tried("b") == 0.0
+    assert [counts.tried("a", "192.0.2.1") for _ in range(patience.FREE)] == [0.0] * patience.FREE
+    assert counts.tried("a", "192.0.2.1") == 1.0
+    assert counts.tried("b", "192.0.2.1") == 0.0
     now[0] += 1.0
-    assert counts.tried("a") == 0.0
-    assert counts.tried("a") == 2.0
+    assert counts.tried("a", "192.0.2.1") == 0.0
+    assert counts.tried("a", "192.0.2.1") == 2.0
     for _ in range(20):
         now[0] += patience.LONGEST
-        assert counts.tried("a") == 0.0
-    assert counts.tried("a") == patience.LONGEST
-    counts.forget("a")
-    assert counts.tried("a") == 0.0
+        assert counts.tried("a", "192.0.2.1") == 0.0
+    assert counts.tried("a", "192.0.2.1") == patience.LONGEST
+    counts.forget("a", "192.0.2.1")
+    assert counts.tried("a", "192.0.2.1") == 0.0
     now[0] += patience.FORGOTTEN + 1
-    assert [counts.tried("a") for _ in range(patience.FREE)] == [0.0] * patience.FREE
+    assert [counts.tried("a", "192.0.2.1") for _ in range(patience.FREE)] == [0.0] * patience.FREE
     for number in range(patience.NAMES + 10):
-        counts.tried(f"n{number}")
+        counts.tried(f"n{number}", "192.0.2.1")
     assert len(counts._tries) == patience.NAMES
     names = ["..", "\u2014", "\u65e5\u672c", "\u65e5", "ada"]
     assert len({patience.key("", name) for name in names}) == len(names)
@@ -319,11 +367,11 @@ def test_patience() -> None:
 def test_a_try_that_is_given_back_is_one_less() -> None:
     counts = LoginPatience(lambda: 0.0)
     for _ in range(patience.FREE):
-        counts.tried("a")
-    counts.give_back("a")
-    assert counts.tried("a") == 0.0
-    assert counts.tried("a") == 1.0
-    counts.give_back("nobody")
+        counts.tried("a", "192.0.2.1")
+    counts.give_back("a", "192.0.2.1")
+    assert counts.tried("a", "192.0.2.1") == 0.0
+    assert counts.tried("a", "192.0.2.1") == 1.0
+    counts.give_back("nobody", "192.0.2.1")
 
 
 def test_a_cookie_is_who_somebody_is_for_the_page_alone(guest: Visitor, cloudy: Site) -> None:

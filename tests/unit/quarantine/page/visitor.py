@@ -69,6 +69,7 @@ class Visitor:
     app: Any
     headers: Mapping[str, str] = field(default_factory=dict)
     cookie: str = ""
+    address: str = "192.0.2.1"
 
     def as_user(self, user: tuple[str, str]) -> Visitor:
         """With a name and its password."""
@@ -82,7 +83,13 @@ class Visitor:
             said.setdefault("Cookie", self.cookie)
         where, _, query = path.partition("?")
         found = testing.simulate_request(
-            self.app, method, where, query_string=query, headers=said, body=body
+            self.app,
+            method,
+            where,
+            query_string=query,
+            headers=said,
+            body=body,
+            remote_addr=self.address,
         )
         for name, one in found.cookies.items():
             assert (one.path, one.secure, one.http_only) == ("/", True, True)

@@ -14,7 +14,7 @@ from quarantine.record.database.damaged import readable, told, whole
 from quarantine.record.database.paging import asked_of_each
 from quarantine.record.words.facts import HistoryRow
 from quarantine.record.words.states import Event
-from quarantine.record.words.texts import NAME_LENGTH, storable
+from quarantine.record.words.texts import storable
 
 LOG = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class HistoryRepository(Repository):
             query = query.where(is_event if host is None else asked_of_each(is_event))
         with self._reading() as db:
             if host is not None:
-                of_host = sa.select(_SLOTS.c.id).where(_SLOTS.c.host == storable(host, NAME_LENGTH))
+                of_host = sa.select(_SLOTS.c.id).where(_SLOTS.c.host == storable(host))
                 query = query.where(_HISTORY.c.slot_id.in_(db.execute(of_host).scalars().all()))
             newest = query.order_by(_HISTORY.c.seq.desc()).limit(limit)
             numbers = db.execute(newest).scalars().all()

@@ -391,6 +391,23 @@ class PagesSuite:
         for word in STRANGE:
             assert walked(9, host=word) == []
 
+    def test_the_history_of_a_host_with_a_long_name(self, listed: Store) -> None:
+        """A name of DNS has up to 253 characters: none of them is cut away."""
+        host = ".".join(["h" * 63] * 3 + ["h" * 61])
+        others = [host[:63], host[:252] + "x"]
+        for number, name in enumerate([host, *others]):
+            listed.enrol(
+                Slot(name, "0000:01:00.0"),
+                provider=f"p-long-{number}",
+                resource_class="CUSTOM_NVME",
+                in_use=False,
+                profile="x",
+                policy="purge",
+            )
+        for name in (host, *others):
+            found, _more = listed.fleet_history(limit=9, host=name)
+            assert {line.slot.host for line in found} == {name}
+
     def test_a_line_that_cannot_be_read_ends_no_history(self, listed: Store) -> None:
         every, _ = listed.fleet_history(limit=1000)
         with door.writing(listed._engine) as db:

@@ -327,6 +327,7 @@ class _Resource:
         # Whether at all, before a word of the request is read.
         if operation.rule and operation.target is None and not may(operation.rule, {}):
             raise _forbidden(operation)
+        documents.check_names(names)
         query = operation.read_query(_query(req))
         documents.check(query, operation.query_validator, "query")
         body, versions = None, tuple[str, ...]()

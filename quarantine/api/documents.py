@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from jsonschema import Draft202012Validator
@@ -74,6 +75,14 @@ def _storable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def check_names(names: Mapping[str, str]) -> None:
+    """Of a path: none has a NUL, which PostgreSQL cannot even be asked for. Raises
+    :class:`Fault`."""
+    for name, value in names.items():
+        if "\0" in value:
+            raise Fault(404, "unknown", f"{name}: expected one that is known, found a NUL in it")
 
 
 def check(value: Any, validator: Draft202012Validator, what: str) -> None:

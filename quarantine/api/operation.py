@@ -124,10 +124,13 @@ class Operation:
         )
 
     def read_query(self, given: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-        """Numbers as numbers, and what may be repeated as a list."""
+        """Numbers as numbers, and what may be repeated as a list. No NUL, which PostgreSQL cannot
+        even be asked for. Raises :class:`Fault`."""
         found: dict[str, Any] = {}
         for name, texts in given.items():
             kind = self.query.get(name, {}).get("type")
+            if any("\0" in text for text in texts):
+                raise Fault(400, "schema", f"query.{name[:60]}: expected text without NUL")
             if kind == "array":
                 found[name] = list(texts)
             elif len(texts) != 1:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import falcon
 
-from quarantine.api import faults
+from quarantine.api import documents, faults
 from quarantine.api.application import REQUEST_ID, Mount
 from quarantine.api.auth import CONTEXT, Application, Environ, StartResponse, unknown_caller
 from quarantine.api.faults import Fault
@@ -134,6 +134,7 @@ class _PageResource:
 
             if not allows(view.rule):
                 raise Fault(403, "forbidden", f"expected a caller with the rule {rule(view.rule)}")
+            documents.check_names(names)
             visit = Visit(
                 self._plane,
                 self._snapshots,

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from quarantine.api.routes import OPERATIONS
 from quarantine.errors import BadInputError
 from quarantine.operations.overview import health
+from quarantine.operations.plane import ServingPlane
 from quarantine.record.database import engine as door
 from quarantine.record.database import models
 from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, Client, Site, code
@@ -185,6 +186,40 @@ def test_bodies_that_are_refused(site: Site, raw: bytes, status: int, why: str) 
         assert code(found) == why
     assert found.status_code == status
     assert admin.get(path).json == before.json
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(f"/v1/slots/{where}" for where in ("%00", f"{NAMES[0]}%00", f"{NAMES[0]}%00/history")),
+        *("/v1/hosts/cmp1%00", "/v1/hosts/%00/maintenance", "/v1/hosts/%00/maintenance/history"),
+        *("/v1/profiles/%00", "/v1/policies/%00", "/v1/campaigns/%00", "/v1/campaigns/%00/slots"),
+        *("/v1/servers/%00", "/v1/drives/%00", "/v1/certificates/%00"),
+    ],
+)
+def test_a_name_with_a_nul_asks_the_record_nothing(
+    reader: Client, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL takes none, and says so in words of its driver."""
+    monkeypatch.setattr(ServingPlane, "parts", None)
+    found = reader.get(path)
+    assert (found.status_code, code(found)) == (404, "unknown")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/v1/slots?host=%00", "/v1/slots?marker=%00_%00", "/v1/slots?state=held&state=%00"),
+        *("/v1/hosts?marker=%00", "/v1/profiles?marker=%00", "/v1/history?host=cmp1%00"),
+        *("/v1/capacity?host=%00", "/v1/capacity?flavor=%00", "/v1/servers?project=%00"),
+    ],
+)
+def test_a_word_of_a_query_with_a_nul_asks_the_record_nothing(
+    reader: Client, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ServingPlane, "parts", None)
+    found = reader.get(path)
+    assert (found.status_code, code(found)) == (400, "schema")
 
 
 def test_a_body_of_another_type(admin: Client) -> None:

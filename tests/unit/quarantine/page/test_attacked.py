@@ -26,6 +26,22 @@ from tests.unit.quarantine.page.visitor import Visitor, visitor
 ONE = f"/page/slots/{NAMES[0]}"
 
 
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        *((f"/page/{kind}/%00", 404) for kind in ("slots", "hosts", "campaigns", "drives")),
+        *((f"/page/{kind}?host=cmp1%00", 400) for kind in ("slots", "history", "maintenances")),
+        ("/page/campaign-preview?model=%00", 400),
+    ],
+)
+def test_a_nul_asks_the_record_nothing(
+    reader: Visitor, path: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL takes none, and says so in words of its driver."""
+    monkeypatch.setattr(ServingPlane, "parts", None)
+    assert reader.get(path).status_code == status
+
+
 @pytest.mark.parametrize("name", ["x%0d%0aSet-Cookie:%20a=b", "x%00", "%e2%86%92_0000:01:00.0"])
 def test_no_name_of_a_slot_writes_headers(site: Site, admin: Visitor, name: str) -> None:
     """Anybody's link: a server of WSGI that looks at no header would have sent the cookie."""

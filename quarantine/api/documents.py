@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
@@ -55,7 +56,7 @@ def parse(raw: bytes) -> Any:
 
 
 def _check_texts(value: Any) -> None:
-    """Not too deep, and no half of a surrogate pair. Raises :class:`Fault`."""
+    """Not too deep, no number beyond all, no half of a surrogate pair. Raises :class:`Fault`."""
     waiting = [(value, 1)]
     while waiting:
         one, level = waiting.pop()
@@ -65,6 +66,8 @@ def _check_texts(value: Any) -> None:
             waiting += ((part, level + 1) for pair in one.items() for part in pair)
         elif isinstance(one, list):
             waiting += ((part, level + 1) for part in one)
+        elif isinstance(one, float) and not math.isfinite(one):
+            raise Fault(400, "number", "expected numbers that a double can hold")
         elif isinstance(one, str) and not _storable(one):
             raise Fault(400, "text", "expected text that UTF-8 can hold")
 

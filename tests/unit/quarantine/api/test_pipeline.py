@@ -172,6 +172,8 @@ DEEP = b'{"reason": ' + b"[" * 3000 + b"]" * 3000 + b"}"
         (b'{"reason": "' + b"x" * 1001 + b'"}', 400, "schema"),
         (b'{"reason": "x", "force": true}', 400, "schema"),
         (b'{"reason": "x", "by": "somebody else"}', 400, "schema"),
+        (b'{"reason": "x", "by": 1e400}', 400, "number"),
+        (b'{"reason": [-1e999]}', 400, "number"),
     ],
     ids=lambda value: str(value)[:30],
 )
@@ -186,6 +188,14 @@ def test_bodies_that_are_refused(site: Site, raw: bytes, status: int, why: str) 
         assert code(found) == why
     assert found.status_code == status
     assert admin.get(path).json == before.json
+
+
+@pytest.mark.parametrize("kind", ["policies", "profiles"])
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "1" + "0" * 4000])
+def test_a_number_that_is_none_of_ours(admin: Client, kind: str, number: str) -> None:
+    raw = f'{{"name": "x", "years": [{number}]}}'.encode()
+    found = admin.ask("PUT", f"/v1/{kind}/x", raw=raw, If_None_Match="*")
+    assert found.status_code == 400, found.text
 
 
 @pytest.mark.parametrize(

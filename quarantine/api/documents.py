@@ -48,11 +48,23 @@ def read(stream: Readable, length: int | None, media_type: str | None) -> Any:
 def parse(raw: bytes) -> Any:
     """Plain values of JSON, all of which can be stored. Raises :class:`Fault`."""
     try:
-        found = codec.parse(raw, "body")
+        found = codec.parse(_text(raw), "body")
     except BadInputError as error:
         raise Fault(400, "not-json", str(error)[:MAX_DETAIL]) from error
     _check_texts(found)
     return found
+
+
+def _text(raw: bytes) -> bytes:
+    """What is UTF-8, as RFC 8259 wants it: whoever else reads it, a proxy say, reads the same. The
+    library would look for UTF-16 and UTF-32, by a mark or by NUL. Raises :class:`Fault`."""
+    try:
+        text = raw.decode("utf-8", "strict")
+    except UnicodeDecodeError as error:
+        raise Fault(400, "not-json", f"body: expected UTF-8, found {error.reason}") from error
+    if text.startswith("\ufeff") or "\0" in text:
+        raise Fault(400, "not-json", "body: expected JSON in UTF-8 without a mark, found another")
+    return raw
 
 
 def _check_texts(value: Any) -> None:

@@ -174,6 +174,11 @@ DEEP = b'{"reason": ' + b"[" * 3000 + b"]" * 3000 + b"}"
         (b'{"reason": "x", "by": "somebody else"}', 400, "schema"),
         (b'{"reason": "x", "by": 1e400}', 400, "number"),
         (b'{"reason": [-1e999]}', 400, "number"),
+        (b'\xef\xbb\xbf{"reason": "x"}', 400, "not-json"),
+        ('{"reason": "x"}'.encode("utf-16"), 400, "not-json"),
+        ('{"reason": "x"}'.encode("utf-16-le"), 400, "not-json"),
+        ('{"reason": "x"}'.encode("utf-32-be"), 400, "not-json"),
+        (b"0\0", 400, "not-json"),
     ],
     ids=lambda value: str(value)[:30],
 )

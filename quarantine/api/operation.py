@@ -135,7 +135,7 @@ class Operation:
                 found[name] = list(texts)
             elif len(texts) != 1:
                 raise Fault(400, "schema", f"query.{name[:60]}: expected it once")
-            elif kind == "integer" and re.fullmatch(r"[0-9]{1,18}", texts[0], re.ASCII):
+            elif kind == "integer" and re.fullmatch(r"[0-9]{1,19}", texts[0], re.ASCII):
                 found[name] = int(texts[0])
             else:
                 found[name] = texts[0]

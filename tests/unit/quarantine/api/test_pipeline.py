@@ -237,6 +237,25 @@ def test_a_word_of_a_query_with_a_nul_asks_the_record_nothing(
     assert (found.status_code, code(found)) == (400, "schema")
 
 
+@pytest.mark.parametrize("path", ["/v1/history", "/v1/refusals", "/v1/certificates"])
+def test_the_greatest_marker_is_one(reader: Client, path: str) -> None:
+    assert reader.get(f"{path}?marker={2**62}").status_code == 200
+    for more in (2**62 + 1, 10**19, 10**400):
+        found = reader.get(f"{path}?marker={more}")
+        assert (found.status_code, code(found)) == (400, "schema")
+
+
+def test_the_greatest_number_of_a_query_is_read_as_one() -> None:
+    for one in OPERATIONS:
+        for name, schema in one.query.items():
+            if schema.get("type") != "integer":
+                continue
+            # One without an end is how many are wanted, of which no more are given than there are.
+            assert ("maximum" in schema) != (name == "limit")
+            most = schema.get("maximum", 0)
+            assert one.read_query({name: [str(most)]}) == {name: most}
+
+
 def test_a_body_of_another_type(admin: Client) -> None:
     path = f"/v1/slots/{NAMES[0]}"
     tag = admin.get(path).headers["ETag"]

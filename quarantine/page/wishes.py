@@ -27,6 +27,16 @@ class Refused:
     detail: str = ""
 
 
+def beside(visit: Visit, looks: str, wrong: Refused, shown: Callable[[], Shown]) -> Shown:
+    """The refusal beside the form, on the page of what it is about; by itself for who may not look
+    at that: rules may let somebody act who sees nothing. Raises :class:`faults.Fault`."""
+    if visit.allows(looks):
+        return shown()
+    # What else is said of a change is of the form.
+    detail = "" if wrong.status == 412 else wrong.detail
+    raise faults.Fault(wrong.status, "refused", f"{wrong.said} {detail}".strip())
+
+
 def same(method: str, path: str) -> Operation:
     """The API's operation that does the same: whatever it would refuse is refused here."""
     return next(one for one in OPERATIONS if (one.method, one.path) == (method, path))

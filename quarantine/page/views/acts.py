@@ -43,7 +43,14 @@ def decide(visit: Visit, name: str) -> Shown:
     seen = slots.versioned(visit.plane, slot)
 
     def again(status: int, said: str, detail: str = "") -> Shown:
-        return slot_page(visit, status=status, said=said, detail=detail, fields=fields, act=name)
+        return wishes.beside(
+            visit,
+            "slots:get",
+            wishes.Refused(status, said, detail),
+            lambda: slot_page(
+                visit, status=status, said=said, detail=detail, fields=fields, act=name
+            ),
+        )
 
     body: dict[str, Any] = {"reason": fields.get("reason", "").strip()}
     if name == "release" and fields.get("new_drive"):

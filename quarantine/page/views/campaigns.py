@@ -136,7 +136,13 @@ def begin(visit: Visit) -> Shown:
         raise Fault(400, "bad-input", "keep_percent: expected 0 to 100")
 
     def again(status: int, said: str, detail: str = "") -> Shown:
-        return _preview_page(visit, asked, percent, wishes.Refused(status, said, detail), fields)
+        wrong = wishes.Refused(status, said, detail)
+        return wishes.beside(
+            visit,
+            "campaigns:preview",
+            wrong,
+            lambda: _preview_page(visit, asked, percent, wrong, fields),
+        )
 
     reason = fields.get("reason", "").strip()
     body = {"query": asked, "keep": percent / 100, "reason": reason}
@@ -177,7 +183,10 @@ def decide(visit: Visit, name: str) -> Shown:
     state = _ACTS[name][0]
 
     def again(status: int, said: str, detail: str = "") -> Shown:
-        return _campaign_page(visit, wishes.Refused(status, said, detail), fields, name)
+        wrong = wishes.Refused(status, said, detail)
+        return wishes.beside(
+            visit, "campaigns:get", wrong, lambda: _campaign_page(visit, wrong, fields, name)
+        )
 
     if wrong := wishes.refused({"reason": reason}, _SAME[name]):
         return again(wrong.status, wrong.said, wrong.detail)

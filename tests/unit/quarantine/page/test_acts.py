@@ -11,7 +11,7 @@ import pytest
 from quarantine.errors import StaleError
 from quarantine.operations import decisions, slots
 from quarantine.page import forms
-from tests.unit.quarantine.api.client import ADMIN, DRIVE, NAMES, READER, SLOTS, Site
+from tests.unit.quarantine.api.client import ADMIN, DRIVE, NAMES, READER, SERVER, SLOTS, Site
 from tests.unit.quarantine.page.test_views import change
 from tests.unit.quarantine.page.visitor import Page, Visitor, visitor
 
@@ -44,6 +44,31 @@ def test_a_life_by_decisions(site: Site, admin: Visitor) -> None:
         assert record is not None
         by = [line.by and line.by.user for line in store.history(record.slot)]
     assert by == [None, "ada", "ada", "ada"]
+
+
+def test_who_may_act_and_not_look_is_shown_no_slot(tmp_path: Path) -> None:
+    """A refusal has the words of what was wrong, and nothing of what it is about."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text('"nvme_quarantine:slots:get": "!"\n')
+    site = Site(tmp_path, options=f"[oslo_policy]\npolicy_file = {policy}\n")
+    admin = visitor(site).as_user(ADMIN)
+    assert admin.get(ONE).status_code == 403
+    token = admin.page("/page/campaign-preview?host=cmp1").forms["/page/campaign-preview/begin"]
+    sent = {"token": token["token"], "version": "odd", "reason": "it is hot"}
+    told = {
+        412: ("hold", sent, "It has changed since you looked, and nothing was done."),
+        400: ("retire", {**sent, "reason": " "}, "Nothing was done: say why."),
+    }
+    with site.store() as store:
+        record = store.slot(SLOTS[0])
+    assert record is not None
+    for status, (act, fields, words) in told.items():
+        found = admin.send(f"{ONE}/{act}", fields)
+        assert found.status_code == status
+        assert words in Page(found.text).text
+        for secret in (SERVER, "S1", DRIVE.digest, record.provider, "form below"):
+            assert secret not in found.text
+    assert state(site) == "released"
 
 
 @pytest.mark.parametrize("typed", ["", "S", "s1", "S1 2", "S11"])

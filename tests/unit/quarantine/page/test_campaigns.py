@@ -39,6 +39,31 @@ def begin(visitor: Visitor, **typed: str) -> int:
     return visitor.send(BEGIN, {**fields, **said}).status_code
 
 
+@pytest.mark.parametrize("rule", ["get", "preview"])
+def test_who_may_decide_and_not_look_is_shown_nothing(tmp_path: Path, rule: str) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("")
+    site = Site(tmp_path, options=f"[oslo_policy]\npolicy_file = {policy}\n")
+    offer(site)
+    admin = visitor(site).as_user(ADMIN)
+    fields = admin.page(LOOK).forms[BEGIN]
+    assert begin(admin) == 303
+    policy.write_text(f'"nvme_quarantine:campaigns:{rule}": "!"\n')
+    blind = visitor(site).as_user(ADMIN)
+    blind.cookie = admin.cookie
+    where, sent = {
+        "get": (f"{ONE}/pause", {"token": fields["token"], "version": "9", "reason": "x"}),
+        "preview": (BEGIN, {**fields, "id": "fw2", "seen": "odd", "reason": "x", "confirm": "3"}),
+    }[rule]
+    assert blind.get({"get": ONE, "preview": LOOK}[rule]).status_code == 403
+    found = blind.send(where, sent)
+    assert found.status_code == 412
+    text = Page(found.text).text
+    assert "nothing was done" in text
+    for secret in ("cmp1", "lies", "on offer", "form below"):
+        assert secret not in text
+
+
 def test_what_it_comes_to_is_said_before(site: Site, admin: Visitor) -> None:
     offer(site)
     text = admin.page(LOOK).text

@@ -351,7 +351,7 @@ OPERATIONS: Final = (
     Operation(
         "POST",
         f"{_ONE}/retire",
-        "Give a held slot's drive up",
+        "Give up the drive of a slot that no server has and no erase runs on",
         retire,
         "slots:retire",
         body=schemas.DECISION,

@@ -129,7 +129,10 @@ def _size(slots: int, top: Path, arguments: argparse.Namespace, unasked: set[str
                     "?limit=100" if "limit" in operation.query else ""
                 )
                 streams = operation.media_type == documents.LINES
-                yield _row(slots, what, paths, api, arguments, streams=streams, database=database)
+                most = arguments.streams if streams else arguments.clients
+                if operation.path in cloud.ONE_AT_A_TIME:
+                    most = arguments.workers
+                yield _row(slots, what, paths, api, arguments, clients=most, database=database)
             for what, acts in cloud.ACTS.items():
                 if (arguments.only or "") not in what:
                     continue
@@ -190,12 +193,13 @@ def _row(
     server: Gunicorn,
     arguments: argparse.Namespace,
     *,
-    streams: bool = False,
+    clients: int = 0,
     database: Postgresql | None = None,
 ) -> Row:
     print(f"  {what}", file=sys.stderr)
-    clients = arguments.streams if streams else arguments.clients
-    requests = min(arguments.requests, 5 * clients) if streams else arguments.requests
+    clients = clients or arguments.clients
+    few = clients < arguments.clients
+    requests = min(arguments.requests, 5 * clients) if few else arguments.requests
     headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 
     def asked(requests: int) -> load.Asked:

@@ -45,6 +45,9 @@ FIRMWARE: Final = "VDV10131"
 ASKED_FOR: Final = {"/v1/campaign-previews": (f"firmware={FIRMWARE}",)}
 """Words that a path needs behind ``?``."""
 
+ONE_AT_A_TIME: Final = frozenset({"/v1/campaign-previews"})
+"""Paths of which a process answers one request at a time, and sends others away that wait long."""
+
 ASKS_PLACEMENT: Final = "/enrolment"
 """How paths end behind which most of the time is Placement's: a plan looks at each provider."""
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import threading
 from collections import Counter
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC
 from typing import Final
 
 from eraser.protocol import codec
-from quarantine.errors import BadInputError, StalePreviewError, UnknownError
+from quarantine.errors import BadInputError, StalePreviewError, UnavailableError, UnknownError
 from quarantine.operations.names import KEEP as KEEP
 from quarantine.operations.overview.capacity import pace_of
 from quarantine.operations.plane import Plane
@@ -39,7 +41,13 @@ MOST: Final = 200_000
 MOST_LISTED: Final = 5_000
 """Campaigns of one list."""
 
+WAIT_SECONDS: Final = 10.0
+"""For the preview of another."""
+
 _CHUNK: Final = 500
+_TURN: Final = threading.Lock()
+"""A preview counts a whole fleet: one does at a time in a process, however many ask, for its
+threads are the API's too."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -83,9 +91,10 @@ class CampaignView:
 def preview(
     plane: Plane, query: CampaignQuery, *, keep: float = KEEP, limit: int
 ) -> CampaignForecast:
-    """What it would come to; changes nothing. Raises ``BadInputError``, ``UnavailableError``."""
+    """What it would come to; changes nothing. Raises ``BadInputError``, and ``UnavailableError``,
+    also where another's preview takes too long to wait for."""
     _require(query, keep)
-    with plane.parts() as parts:
+    with _turn(), plane.parts() as parts:
         store = parts.store
         counts: Counter[str] = Counter()
         free: Counter[tuple[str, str | None]] = Counter()
@@ -247,6 +256,20 @@ def advance(plane: Plane, name: str) -> int:
         _known(assembly.store, name)
         loop = assembly.reconciler
         return CampaignWork(assembly.store, loop.look, loop.consumers).advance(name)
+
+
+@contextmanager
+def _turn() -> Iterator[None]:
+    """Raises ``UnavailableError``."""
+    if not _TURN.acquire(timeout=WAIT_SECONDS):
+        raise UnavailableError(
+            f"campaign: expected a turn to count its slots within {WAIT_SECONDS:g} s, found others "
+            "previewed; ask again later"
+        )
+    try:
+        yield
+    finally:
+        _TURN.release()
 
 
 def _places(store: Store, query: CampaignQuery) -> Iterator[CampaignPlace]:

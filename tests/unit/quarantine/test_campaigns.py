@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -546,6 +547,49 @@ def test_a_campaign_has_a_bound(site: Site, plane: Plane, monkeypatch: pytest.Mo
         campaigns.preview(plane, QUERY, limit=2)
     monkeypatch.setattr(campaigns, "MOST", 4)
     assert campaigns.preview(plane, QUERY, limit=2).slots == 4
+
+
+def test_one_preview_counts_at_a_time(
+    site: Site, plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks most gets the process to themselves else; the others wait, and not for ever."""
+    filled(site)
+    places, inside, go = campaigns._places, threading.Semaphore(0), threading.Event()
+    most, counting = [0], [0]
+
+    def counted(*args: Any) -> Any:
+        counting[0] += 1
+        most[0] = max(most[0], counting[0])
+        inside.release()
+        go.wait(30)
+        found = list(places(*args))
+        counting[0] -= 1
+        return found
+
+    def previewed() -> int:
+        return campaigns.preview(plane, QUERY, limit=2).slots
+
+    monkeypatch.setattr(campaigns, "_places", counted)
+    with ThreadPoolExecutor(4) as pool:
+        try:
+            first = pool.submit(previewed)
+            assert inside.acquire(timeout=30)
+            monkeypatch.setattr(campaigns, "WAIT_SECONDS", 0.01)
+            with pytest.raises(UnavailableError, match="expected a turn"):
+                previewed()
+            monkeypatch.setattr(campaigns, "WAIT_SECONDS", 60.0)
+            rest = [pool.submit(previewed) for _ in range(3)]
+        finally:
+            go.set()
+        assert [one.result(60) for one in (first, *rest)] == [4] * 4
+    assert most == [1]
+    # One that fails gives its turn back.
+    monkeypatch.setattr(campaigns, "_places", places)
+    monkeypatch.setattr(campaigns, "MOST", 3)
+    with pytest.raises(BadInputError):
+        previewed()
+    monkeypatch.setattr(campaigns, "MOST", 4)
+    assert previewed() == 4
 
 
 def test_a_preview_changes_nothing(site: Site, plane: Plane) -> None:

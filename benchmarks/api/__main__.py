@@ -1,10 +1,11 @@
 """What each request that reads costs, beside a list of Placement's own.
 
 ``python -m benchmarks.api``: at 2,000 and at 80,000 slots with 200 running cases, 50 clients at
-once, each GET of :mod:`quarantine.api.routes`; gunicorn with 2 workers of 8 threads as docs/api.md
-has it, the record in SQLite (or in PostgreSQL: ``--database postgresql``), noauth, so that no
-Keystone is in the figures. Beside it, by the same gunicorn, the real Placement with as many
-providers, and its list of one tree of 100. ``--quick`` takes a minute. Needs gunicorn.
+once, each GET of :mod:`quarantine.api.routes` but those of ``cloud.ASKS_PLACEMENT``, whose time is
+Placement's; gunicorn with 2 workers of 8 threads as docs/api.md has it, the record in SQLite (or
+in PostgreSQL: ``--database postgresql``), noauth, so that no Keystone is in the figures. Beside
+it, by the same gunicorn, the real Placement with as many providers, and its list of one tree of
+100. ``--quick`` takes a minute. Needs gunicorn.
 
 Exit code 1: an answer was none, a route was not asked, or an aim was missed.
 """

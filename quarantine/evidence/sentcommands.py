@@ -19,8 +19,9 @@ SANITIZE_OPCODE, FORMAT_OPCODE, NAMESPACE_OPCODE = 0x84, 0x80, 0x0D
 _SECURITY_SEND, _FIRMWARE_COMMIT, _FIRMWARE_DOWNLOAD, _CAPACITY = 0x81, 0x10, 0x11, 0x20
 _ERASING_SANITIZE = frozenset({2, 3, 4})
 """SANACT (Base 2.0, figure 311): block erase, overwrite, crypto erase. The others end a state."""
-_READS = frozenset({0x02, 0x05, 0x0C})
-"""I/O commands that carry no data to the medium: Read, Compare, Verify (NVM 1.0, figure 19)."""
+_CHANGING_NOTHING = frozenset({0x00, 0x02, 0x05, 0x0C, 0x0D, 0x0E, 0x11, 0x15})
+"""I/O commands that carry no data to the medium: Flush, Read, Compare, Verify, and those of
+reservations (Base 2.0, figure 390; NVM 1.0, figure 19)."""
 
 
 class SentCommands:
@@ -54,12 +55,13 @@ class SentCommands:
         was read then is not what the technique left, or what was read is not what is there.
 
         A status other than 0 is a drive that refused. Nothing where the technique's own command is
-        not on record, as its sender died.
+        not on record, as its sender died. By places and not by times: a case of several rounds may
+        have had its clock set back.
         """
-        place = self._place(last)
-        if place is None:
+        places = self._by_kind.get(_kind(last))
+        if not places:
             return
-        for sent in self._each[place + 1 :]:
+        for sent in self._each[places[-1][0] + 1 :]:
             if sent.status in (0, None) and (what := _writes(sent)):
                 yield (
                     f"expected nothing that writes or erases after the last technique, found {what}"
@@ -97,7 +99,7 @@ def _is_admin(sent: CommandRecord) -> bool:
 def _writes(sent: CommandRecord) -> str:
     """The name of a command that writes, erases or changes what is where; empty for any other."""
     if not _is_admin(sent):
-        return "" if sent.opcode in _READS else f"the I/O command {sent.opcode:#04x}"
+        return "" if sent.opcode in _CHANGING_NOTHING else f"the I/O command {sent.opcode:#04x}"
     if sent.opcode == SANITIZE_OPCODE:
         return "a Sanitize" if sent.cdw10 & 0x7 in _ERASING_SANITIZE else ""
     if sent.opcode == NAMESPACE_OPCODE:

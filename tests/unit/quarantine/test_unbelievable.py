@@ -113,7 +113,9 @@ def test_nothing_is_written_after_the_last_technique(sent: CommandRecord, word: 
     [
         (command(0x09, 0x10),),
         (command(0x15, 0), command(0x15, 1)),
-        (io(0x02), io(0x05), io(0x0C)),
+        (io(0x02), io(0x05), io(0x0C), io(0x00)),
+        # Reservations: registered, acquired, released.
+        (io(0x0D), io(0x11), io(0x15)),
         (command(0x0D, 1), command(0x84, 1), command(0x84, 5)),
         # What the drive refused has done nothing.
         (io(0x01, 0x120), command(0x80, 0, 0x10A), command(0x84, 4, 0x1D)),
@@ -121,6 +123,13 @@ def test_nothing_is_written_after_the_last_technique(sent: CommandRecord, word: 
 )
 def test_what_changes_nothing_on_the_medium_may_follow(sent: Sequence[CommandRecord]) -> None:
     assert ruled(after(*sent)) == (Ruling.CERTIFY, "")
+
+
+def test_rounds_are_told_apart_by_place_and_not_by_a_clock_that_was_set_back() -> None:
+    """The second round's commands stand last, and by the clock after their end."""
+    late = tuple(replace(c, started_at="2026-11-20T12:00:00Z") for c in REPORT.commands)
+    again = replace(REPORT, methods=2 * REPORT.methods, commands=(*REPORT.commands, *late))
+    assert ruled(again) == (Ruling.CERTIFY, "")
 
 
 def test_a_technique_whose_command_was_lost_with_its_sender_has_no_after() -> None:

@@ -344,7 +344,7 @@ class _Resource:
         if operation.target is not None and not may(operation.rule, operation.target(ask)):
             if not names:
                 raise _forbidden(operation)
-            raise Fault(404, "unknown", "expected something that the caller may see, found none")
+            raise Fault(404, "unknown", documents.UNSEEN)
         return operation.handler(ask)
 
 

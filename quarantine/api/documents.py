@@ -26,6 +26,10 @@ MAX_DEPTH: Final = 12
 MAX_QUOTED: Final = 60
 
 
+UNSEEN: Final = "expected something that the caller may see, found none"
+"""The same words for what is not there and for what is another's."""
+
+
 class Readable(Protocol):
     """A request's body."""
 
@@ -95,9 +99,8 @@ def _storable(text: str) -> bool:
 def check_names(names: Mapping[str, str]) -> None:
     """Of a path: none has a NUL, which PostgreSQL cannot even be asked for. Raises
     :class:`Fault`."""
-    for name, value in names.items():
-        if "\0" in value:
-            raise Fault(404, "unknown", f"{name}: expected one that is known, found a NUL in it")
+    if any("\0" in value for value in names.values()):
+        raise Fault(404, "unknown", UNSEEN)
 
 
 def check(value: Any, validator: Draft202012Validator, what: str) -> None:

@@ -42,7 +42,7 @@ def test_a_nul_asks_the_record_nothing(
     assert reader.get(path).status_code == status
 
 
-@pytest.mark.parametrize("name", ["x%0d%0aSet-Cookie:%20a=b", "x%00", "%e2%86%92_0000:01:00.0"])
+@pytest.mark.parametrize("name", ["x%0d%0aSet-Cookie:%20a=b", "x%01", "%e2%86%92_0000:01:00.0"])
 def test_no_name_of_a_slot_writes_headers(site: Site, admin: Visitor, name: str) -> None:
     """Anybody's link: a server of WSGI that looks at no header would have sent the cookie."""
     found = admin.get(f"/page/slots/{name}/hold")

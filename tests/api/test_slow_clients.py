@@ -169,6 +169,19 @@ def many_files() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+def test_whoever_tries_passwords_by_the_score_is_told_to_wait(
+    api: Gunicorn, tmp_path: Path
+) -> None:
+    """Of one address ten at once and then one a second; all else is as quick as ever."""
+    top = tmp_path / "nginx"
+    top.mkdir()
+    with Nginx(top, api.port) as nginx:
+        found = [nginx.ask("/page/login") for _ in range(40)]
+        assert 429 not in found[:10]
+        assert 429 in found[10:]
+        assert 429 not in [nginx.ask("/v1") for _ in range(40)]
+
+
 @pytest.mark.usefixtures("many_files")
 def test_a_thousand_slow_clients_keep_nobody_waiting(api: Gunicorn, tmp_path: Path) -> None:
     top = tmp_path / "nginx"

@@ -172,7 +172,7 @@ class LoginPlace:
                 self._patience.forget(name, address)
                 return token
         # Without the turn: it is for who comes next, who may be right.
-        with self._patience.bed() as free:
+        with self._patience.sleeper() as free:
             if free:
                 self._sleep(max(0.0, REFUSED_SECONDS - (self._now() - begun)))
         raise refused

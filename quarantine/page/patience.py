@@ -15,7 +15,7 @@ from typing import Final
 AT_ONCE: Final = 4
 """Logins. Others are told to come back: the threads of the process are the API's too. One address
 never has the last turn."""
-BEDS: Final = 4
+SLEEPERS: Final = 4
 """Refused logins that sleep. They have no turn any more; those above are answered at once: a flood
 of them would else have all threads."""
 FREE: Final = 5
@@ -66,7 +66,7 @@ class LoginPatience:
         self._lock = threading.Lock()
         self._turns = Counter[str]()
         """That are taken, by address."""
-        self._beds = threading.BoundedSemaphore(BEDS)
+        self._sleepers = threading.BoundedSemaphore(SLEEPERS)
         self._tries: OrderedDict[tuple[str, str], tuple[int, float]] = OrderedDict()
         """By name and address: how many, and when the last was. The longest ago first."""
 
@@ -85,14 +85,14 @@ class LoginPatience:
                 self._turns += Counter()  # without those that have none
 
     @contextlib.contextmanager
-    def bed(self) -> Iterator[bool]:
+    def sleeper(self) -> Iterator[bool]:
         """To sleep after a refusal: whether there is one now."""
-        got = self._beds.acquire(blocking=False)
+        got = self._sleepers.acquire(blocking=False)
         try:
             yield got
         finally:
             if got:
-                self._beds.release()
+                self._sleepers.release()
 
     def tried(self, name: str, address: str) -> float:
         """Counts a try of a name from an address; seconds that it has to wait, 0 where it may go
@@ -102,7 +102,7 @@ class LoginPatience:
             count, last = self._tries.get(which, (0, now))
             if now - last > FORGOTTEN:
                 count = 0
-            pause = min(LONGEST, 2.0 ** (count - FREE)) if count >= FREE else 0.0
+            pause = min(LONGEST, 2.0 ** min(count - FREE, 10)) if count >= FREE else 0.0
             left = last + pause - now
             if pause and left > 0:
                 return left

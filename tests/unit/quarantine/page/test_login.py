@@ -229,6 +229,17 @@ def test_nobody_is_locked_out_by_who_tries_for_hours() -> None:
     assert owner == 6
 
 
+def test_a_name_that_is_tried_for_days_is_answered_as_before() -> None:
+    """Two to the power of its tries was no number any more, some 17 hours on."""
+    now = [0.0]
+    counts = LoginPatience(lambda: now[0])
+    for _ in range(1200):
+        assert counts.tried("name", "192.0.2.1") == 0
+        now[0] += patience.LONGEST
+    assert counts.tried("name", "192.0.2.1") == 0
+    assert counts.tried("name", "192.0.2.1") == patience.LONGEST
+
+
 def test_what_counts_as_one_address() -> None:
     assert patience.address_of("192.0.2.1") == patience.address_of("::ffff:192.0.2.1")
     assert patience.address_of("192.0.2.1") != patience.address_of("192.0.2.2")
@@ -312,11 +323,11 @@ def test_who_sleeps_after_a_refusal_has_no_turn(cloudy: Site, played: Played) ->
     app.req_options.auto_parse_form_urlencoded = False
     app.add_route(FORM, place)
     app.add_error_handler(Exception, raised)
-    with ThreadPoolExecutor(patience.BEDS) as pool:
+    with ThreadPoolExecutor(patience.SLEEPERS) as pool:
         try:
             wrong = [
                 pool.submit(enter, Visitor(app), user=f"n{number}", password="wrong")
-                for number in range(patience.BEDS)
+                for number in range(patience.SLEEPERS)
             ]
             for _ in wrong:
                 assert slept.acquire(timeout=30)
@@ -326,13 +337,13 @@ def test_who_sleeps_after_a_refusal_has_no_turn(cloudy: Site, played: Played) ->
                 one = enter(Visitor(app), user=f"m{number}", password="wrong")
                 assert one.status_code == 401
             assert enter(Visitor(app)).status_code == 303
-            assert len(sleeps) == patience.BEDS
+            assert len(sleeps) == patience.SLEEPERS
         finally:
             go.set()
-        assert [one.result(30).status_code for one in wrong] == [401] * patience.BEDS
+        assert [one.result(30).status_code for one in wrong] == [401] * patience.SLEEPERS
     go.set()
     assert enter(Visitor(app), user="last", password="wrong").status_code == 401
-    assert len(sleeps) == patience.BEDS + 1
+    assert len(sleeps) == patience.SLEEPERS + 1
 
 
 def raised(_req: falcon.Request, _resp: falcon.Response, error: Exception, _params: Any) -> None:

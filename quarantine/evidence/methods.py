@@ -17,7 +17,7 @@ from quarantine.evidence import sanitizelog
 from quarantine.evidence.sanitizelog import SanitizeStatus
 from quarantine.evidence.sentcommands import SentCommands
 
-MOST_RECORDS = 1024
+MOST_RECORDS = 4096
 """In one report: as often as a drive has namespaces, some times over."""
 
 SANITIZE_MASK = 0x20F
@@ -88,7 +88,7 @@ def contradictions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     for record in standing(report):
         if id(record) not in passed:
             yield from _method(record, report, sent)
-    yield from sent.breaking_seal(report.methods[-1])
+    yield from sent.breaking_seal(report)
 
 
 def standing(report: EraseReport) -> tuple[MethodRecord, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from eraser.protocol.policy import Method
-from eraser.protocol.report import CommandRecord, MethodRecord
+from eraser.protocol.report import CommandRecord, EraseReport, MethodRecord
 from quarantine.evidence import clocks
 
 SANITIZE_OPCODE, FORMAT_OPCODE, NAMESPACE_OPCODE = 0x84, 0x80, 0x0D
@@ -50,16 +50,19 @@ class SentCommands:
         place = self._place(record)
         return None if place is None else self._each[place]
 
-    def breaking_seal(self, last: MethodRecord) -> Iterator[str]:
+    def breaking_seal(self, report: EraseReport) -> Iterator[str]:
         """What was sent after the last technique and changes what lies on the medium, or may: what
         was read then is not what the technique left, or what was read is not what is there.
 
-        A status other than 0 is a drive that refused. Nothing where the technique's own command is
-        not on record, as its sender died. By places and not by times: a case of several rounds may
-        have had its clock set back.
+        A status other than 0 is a drive that refused. By places and not by times: a case of several
+        rounds may have had its clock set back. Between two rounds a host acts as a next tenant, so
+        nothing is said where the last round's own command may not be on record, as its sender died.
         """
-        places = self._by_kind.get(_kind(last))
-        if not places:
+        last = report.methods[-1]
+        places = self._by_kind.get(_kind(last), ())
+        alike = [record for record in report.methods if _kind(record) == _kind(last)]
+        least = sum(record.attempts for record in alike) if report.resumed else len(alike)
+        if last.adopted or not places or len(places) < least:
             return
         for sent in self._each[places[-1][0] + 1 :]:
             if sent.status in (0, None) and (what := _writes(sent)):

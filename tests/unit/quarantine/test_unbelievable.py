@@ -132,6 +132,35 @@ def test_rounds_are_told_apart_by_place_and_not_by_a_clock_that_was_set_back() -
     assert ruled(again) == (Ruling.CERTIFY, "")
 
 
+BETWEEN = (command(0x0D, 0), command(0x0D, 1))
+"""A namespace, as a next tenant makes one, between two rounds."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "commands"),
+    [
+        # The second round's sender died before it could say so.
+        ({"resumed": 1}, (*REPORT.commands, *BETWEEN, command(0x84, 4))),
+        ({}, (*REPORT.commands, *BETWEEN, command(0x84, 4))),
+        # It was answered that one runs (1Dh), and took that for its own.
+        (
+            {"methods": (CRYPTO, BLOCK, CRYPTO, replace(BLOCK, adopted=True))},
+            (*REPORT.commands, *BETWEEN, command(0x84, 4), command(0x84, 2, 0x1D)),
+        ),
+        # Its first attempt's command is on record, its second's is not.
+        (
+            {"resumed": 1, "methods": (CRYPTO, replace(BLOCK, attempts=2))},
+            (*REPORT.commands, *BETWEEN),
+        ),
+    ],
+)
+def test_what_came_between_two_rounds_came_not_after_the_last(
+    changes: dict[str, Any], commands: tuple[CommandRecord, ...]
+) -> None:
+    rounds = {"methods": 2 * REPORT.methods, **changes}
+    assert ruled(replace(REPORT, commands=commands, **rounds)) == (Ruling.CERTIFY, "")
+
+
 def test_a_technique_whose_command_was_lost_with_its_sender_has_no_after() -> None:
     resumed = replace(REPORT, resumed=1, commands=(command(0x84, 4), command(0x09, 1)))
     assert ruled(resumed) == (Ruling.CERTIFY, "")
@@ -315,14 +344,14 @@ def test_a_report_of_thousands_of_records_is_looked_through_once(
     none = replace(FACTS, sanicap=0)
     early = replace(FORMAT, ended_at="2026-11-20T10:00:05Z")
     report = replace(
-        CLEARED, methods=(early,) * 1024, commands=(command(0x80, 0x200),) * 3500,
+        CLEARED, methods=(early,) * 4096, commands=(command(0x80, 0x200),) * 3500,
         facts_before=none, facts_after=none,
     )  # fmt: skip
     check(replace(ORDER, policy=CLEAR_POLICY), report, RECORD)
     # By each command for each record it were some three millions, and twelve seconds.
-    assert 3500 < read_times < 5 * (3500 + 1024)
+    assert 3500 < read_times < 5 * (3500 + 4096)
 
 
 def test_a_report_has_so_many_records_at_most() -> None:
-    report = replace(REPORT, methods=(*[CRYPTO] * 1024, BLOCK))
-    assert "expected 1024 records of methods at most" in ruled(report)[1]
+    report = replace(REPORT, methods=(*[CRYPTO] * 4096, BLOCK))
+    assert "expected 4096 records of methods at most" in ruled(report)[1]

@@ -79,6 +79,9 @@ def summary(body: Certificate) -> str:
 
 
 def _sections(body: Certificate, unknown: Sequence[str]) -> Iterator[str]:
+    if unknown:
+        title = "Signed by a later release, in the signed file only, and not understood here"
+        yield _section(title, _list(unknown, ""))
     if body.withheld:
         yield _section("Why the drive was not handed out", _list(body.withheld, ""))
     yield _section("Medium", _terms(sheet_rows.medium(body)))
@@ -113,9 +116,6 @@ def _sections(body: Certificate, unknown: Sequence[str]) -> Iterator[str]:
     yield _section("The case", _terms(sheet_rows.case(body)) + _history(body))
     for title, rows in sheet_rows.reserved(body):
         yield _section(title, _terms(rows))
-    if unknown:
-        title = "Signed by a later release, and in the signed file only"
-        yield _section(title, _list(unknown, ""))
     yield _section("In the signed file only", _list(sheet_rows.FILE_ONLY, ""))
 
 

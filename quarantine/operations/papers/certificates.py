@@ -40,7 +40,7 @@ class ShownCertificate:
     signed: SignedCertificate
     weighed: TestimonyResult
     problems: tuple[str, ...] = ()
-    """Of rotations of the key that could not be followed."""
+    """Of rotations of the key that could not be followed; and what a later release signed too."""
 
     @property
     def broken(self) -> bool:
@@ -129,7 +129,8 @@ def show(plane: Plane, name: str | Slot, trust: TrustedKeys) -> ShownCertificate
     with plane.parts() as parts:
         keys = trust.ring(parts)
         signed = _signed(_stored(parts.store, name), keys)
-        return ShownCertificate(signed, _weighed(parts.store, signed, keys), keys.problems)
+        problems = (*_of_a_later_release(signed), *keys.problems)
+        return ShownCertificate(signed, _weighed(parts.store, signed, keys), problems)
 
 
 def page(
@@ -220,7 +221,7 @@ def look(
     weighed = TestimonyResult(TestimonyStanding.NOT_GIVEN)
     if given is not None:
         weighed = testimony.weigh(signed.certificate, given, keys)
-    return ShownCertificate(signed, weighed, keys.problems)
+    return ShownCertificate(signed, weighed, (*_of_a_later_release(signed), *keys.problems))
 
 
 def save(

@@ -18,6 +18,7 @@ from quarantine.evidence.certificate import Link
 from quarantine.evidence.chain import ledger
 from quarantine.evidence.sheet import page
 from quarantine.operations.papers import certificates
+from quarantine.operations.papers.keys import TrustedKeys
 from tests.unit.quarantine.test_certificate import issue
 
 KEY = PrivateKey.generate()
@@ -70,6 +71,11 @@ def test_further_members_are_named_and_nothing_is_called_forged(name: str, tmp_p
     assert verified.valid
     assert not verified.contradictions
     assert any(unknown[0] in remark for remark in verified.remarks)
+    keys = tmp_path / "key.jwk"
+    keys.write_bytes(codec.canonical({"kty": "OKP", "crv": "Ed25519", "x": KEY.public.x}))
+    looked = certificates.look(token, None, TrustedKeys((keys,)), "it")
+    assert any(unknown[0] in problem for problem in looked.problems), "in the API and on the page"
+    assert not looked.broken
 
 
 def test_nothing_is_unknown_of_todays() -> None:

@@ -29,7 +29,7 @@ class Refused:
 
 def beside(visit: Visit, looks: str, wrong: Refused, shown: Callable[[], Shown]) -> Shown:
     """The refusal beside the form, on the page of what it is about; by itself for who may not look
-    at that: rules may let somebody act who sees nothing. Raises :class:`faults.Fault`."""
+    at that: rules may let somebody act who sees nothing. Raises ``Fault``."""
     if visit.allows(looks):
         return shown()
     # What else is said of a change is of the form.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import mmap
 import os
 import platform
@@ -162,6 +163,7 @@ def test_a_reader_that_is_dropped_half_way(image: Image) -> None:
 
 def test_many_verifications_leave_no_descriptor_and_no_memory(image: Image) -> None:
     path = image(_content(300))
+    gc.collect()  # what other tests left to it is no descriptor of this one
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
         with BlockDevice(path) as device:
@@ -172,7 +174,7 @@ def test_many_verifications_leave_no_descriptor_and_no_memory(image: Image) -> N
         with BlockDevice(path) as device:
             for _window in device.read_sequential(0, 300):
                 pass
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 16 << 10  # KiB
 
 

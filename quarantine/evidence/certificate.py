@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,8 +31,8 @@ from quarantine.errors import BadInputError, NotUnderstoodError, UnreadableError
 from quarantine.evidence import (
     clocks,
     downgrades,
-    format1,
     images,
+    later,
     outcomes,
     reading,
     sentcommands,
@@ -43,7 +43,6 @@ from quarantine.evidence import (
 from quarantine.evidence.keys import keyring
 from quarantine.evidence.sections import (
     FORMAT,
-    RESERVED,
     Approval,
     Case,
     Certificate,
@@ -215,7 +214,7 @@ def verify(token: str, keys: Sequence[PublicKey], what: str) -> SignedCertificat
             continue
         try:
             signed = codec.parse(payload, what)
-            certificate, unknown = _understood(signed, what)
+            certificate, unknown = later.understood(signed, what)
         except BadWireError as error:
             raise NotUnderstoodError(
                 f"{error}; its signature holds: a later release may know what it says"
@@ -228,38 +227,6 @@ def verify(token: str, keys: Sequence[PublicKey], what: str) -> SignedCertificat
             raise BadInputError(f"{what}: position {certificate.position} is {misplaced}")
         return SignedCertificate(certificate, token, digest, key.thumbprint, unknown)
     raise BadInputError(str(failure) if failure else f"{what}: expected a public key, found none")
-
-
-def _understood(signed: Any, what: str) -> tuple[Certificate, tuple[str, ...]]:
-    """What a payload whose signature holds says to this release, and what else is in it.
-
-    A later release may sign further members in this format, and its certificates are true for
-    whoever verifies them with this one. Of another format everything has to be known.
-    """
-    value = format1.raised(signed, what)
-    if not isinstance(signed, dict) or signed.get("format") != FORMAT:
-        return codec.decode(Certificate, value, what), ()
-    known = codec.known(Certificate, value)
-    for name in RESERVED:
-        if isinstance(said := known.get(name), dict):
-            known[name] = {each: text for each, text in said.items() if isinstance(text, str)}
-        elif said is not None:
-            del known[name]
-    return codec.decode(Certificate, known, what), tuple(_beyond(value, known))
-
-
-def _beyond(value: Any, known: Any, path: str = "") -> Iterator[str]:
-    """The paths of members that are in ``value`` alone."""
-    if isinstance(value, dict) and isinstance(known, dict):
-        for name, item in value.items():
-            where = f"{path}.{name}" if path else name
-            if name in known:
-                yield from _beyond(item, known[name], where)
-            else:
-                yield where
-    elif isinstance(value, list) and isinstance(known, list):
-        for number, (item, other) in enumerate(zip(value, known, strict=True)):
-            yield from _beyond(item, other, f"{path}[{number}]")
 
 
 def document(signed: SignedCertificate) -> bytes:

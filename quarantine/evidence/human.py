@@ -33,8 +33,8 @@ def percent(fraction: float) -> str:
 
 
 def probability(share: float) -> str:
-    """Six digits, rounded down: one that is printed larger than it is would be a lie, and none is
-    1."""
+    """Six digits, rounded down: one that is printed larger than it is would be a lie, and nothing
+    below 1 is certain."""
     return f"{Decimal(repr(share)).normalize(Context(prec=6, rounding=ROUND_DOWN)):f}"
 
 

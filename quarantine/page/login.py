@@ -31,7 +31,7 @@ BY_COOKIE: Final = "nvme_quarantine.by_cookie"
 """There too: who the caller is was in our cookie. No header reaches either."""
 
 REFUSED_SECONDS: Final = 1.0
-"""A login that is refused takes as long as this at least, while there is a bed to sleep it in."""
+"""A login that is refused takes as long as this at least, while not too many sleep."""
 
 _MAX: Final = 255
 """Characters of a field."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from falcon import testing
 
+from quarantine.operations import campaigns
 from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.reasons import HoldCode
 from quarantine.rules import holds
@@ -19,6 +20,18 @@ BODY = {"query": {"host": "cmp1"}, "reason": "<b>it lies</b>", "keep": 0.5}
 
 def put(client: Client, path: str = ONE, **words: Any) -> testing.Result:
     return client.ask("PUT", path, {**BODY, **words}, If_None_Match="*")
+
+
+def test_a_preview_that_waits_too_long_for_others_is_told_so(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = site.client().as_user(READER)
+    monkeypatch.setattr(campaigns, "WAIT_SECONDS", 0.0)
+    with campaigns._turn():
+        found = reader.get("/v1/campaign-previews?host=cmp1")
+    assert found.status_code == 503
+    assert "ask again later" in found.text
+    assert reader.get("/v1/campaign-previews?host=cmp1").status_code == 200
 
 
 def test_a_preview_changes_nothing(site: Site) -> None:

@@ -62,6 +62,10 @@ class UnavailableError(QuarantineError):
     exit_code = 6
 
 
+class CrowdedError(UnavailableError):
+    """Others ask this process for the same, which it does for one at a time. Nothing is away."""
+
+
 class MovingError(UnavailableError):
     """What was read changed under each of several looks; nothing was decided."""
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from quarantine.errors import (
     BadInputError,
     ConflictError,
+    CrowdedError,
     IllegalTransitionError,
     QuarantineError,
     StaleError,
@@ -85,6 +86,8 @@ def of(error: Exception) -> Fault:
     if isinstance(error, UnfinishedError):
         LOG.warning("%s", error)
         return Fault(503, "unfinished", UNFINISHED, {"Retry-After": "10"})
+    if isinstance(error, CrowdedError):
+        return Fault(503, "crowded", str(error), {"Retry-After": "10"})
     if isinstance(error, UnavailableError):
         LOG.warning("%s", error)
         return Fault(503, "unavailable", AWAY, {"Retry-After": "10"})

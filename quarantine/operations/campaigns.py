@@ -19,7 +19,7 @@ from datetime import UTC
 from typing import Final
 
 from eraser.protocol import codec
-from quarantine.errors import BadInputError, StalePreviewError, UnavailableError, UnknownError
+from quarantine.errors import BadInputError, CrowdedError, StalePreviewError, UnknownError
 from quarantine.operations.names import KEEP as KEEP
 from quarantine.operations.overview.capacity import pace_of
 from quarantine.operations.plane import Plane
@@ -91,8 +91,8 @@ class CampaignView:
 def preview(
     plane: Plane, query: CampaignQuery, *, keep: float = KEEP, limit: int
 ) -> CampaignForecast:
-    """What it would come to; changes nothing. Raises ``BadInputError``, and ``UnavailableError``,
-    also where another's preview takes too long to wait for."""
+    """What it would come to; changes nothing. Raises ``BadInputError``, ``UnavailableError``, and
+    ``CrowdedError`` where the previews of others take too long to wait for."""
     _require(query, keep)
     with _turn(), plane.parts() as parts:
         store = parts.store
@@ -260,9 +260,9 @@ def advance(plane: Plane, name: str) -> int:
 
 @contextmanager
 def _turn() -> Iterator[None]:
-    """Raises ``UnavailableError``."""
+    """Raises ``CrowdedError``."""
     if not _TURN.acquire(timeout=WAIT_SECONDS):
-        raise UnavailableError(
+        raise CrowdedError(
             f"campaign: expected a turn to count its slots within {WAIT_SECONDS:g} s, found others "
             "previewed; ask again later"
         )

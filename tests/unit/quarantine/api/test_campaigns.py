@@ -30,7 +30,8 @@ def test_a_preview_that_waits_too_long_for_others_is_told_so(
     with campaigns._turn():
         found = reader.get("/v1/campaign-previews?host=cmp1")
     assert found.status_code == 503
-    assert "ask again later" in found.text
+    assert "found others previewed; ask again later" in found.text, "nothing is away"
+    assert found.headers["Retry-After"] == "10"
     assert reader.get("/v1/campaign-previews?host=cmp1").status_code == 200
 
 

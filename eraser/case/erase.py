@@ -5,9 +5,10 @@ An intent is in the journal before a command goes out, its result after it.
 
 from __future__ import annotations
 
-from eraser.case import namespaceacts, restore, visit
+from eraser.case import restore, visit
 from eraser.case.entries import Again
 from eraser.case.format import Format
+from eraser.case.namespaces import rearranging
 from eraser.case.sanitize import Sanitize, adopt
 from eraser.case.session import CaseSession
 from eraser.case.state import CaseState
@@ -23,13 +24,13 @@ def erase(session: CaseSession) -> None:
         place = _next(state)
         if place is not None and visit.is_due(session, place):
             # A run that died in the last one may have left a namespace detached.
-            namespaceacts.settle(session)
+            rearranging.settle(session)
             # Before the layout is restored: what was planted stands in the one that there is.
             visit.between(session, place)
         if place is not None and state.intent is None:
             # What the drive would not attach in there: before a method reaches it, none after the
             # last.
-            namespaceacts.settle(session)
+            rearranging.settle(session)
         # A command that was found under way comes first: the drive takes no other meanwhile.
         if state.restored is None and state.intent is None and _is_due(state, place):
             restore.restore(session)

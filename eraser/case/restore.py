@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import itertools
 
-from eraser.case import capacity, creation
-from eraser.case import temporary as case_temporary
 from eraser.case.entries import CommandEntry, Restored
-from eraser.case.layout import change
+from eraser.case.namespaces import capacity, creation, temporary
+from eraser.case.namespaces.attaching import attach, look_anew, wrong
+from eraser.case.namespaces.changing import change
 from eraser.case.sanitize import wait_for_another
 from eraser.case.session import CaseSession
-from eraser.case.unlock import attach, look_anew, unlock_late, wrong
+from eraser.case.unlock import unlock_late
 from eraser.controller.passthru import FORMAT_NVM, NAMESPACE_MANAGEMENT
 from eraser.drive import manage
 from eraser.drive.inquiry import sensible
@@ -43,7 +43,7 @@ def restore(session: CaseSession) -> None:
     steps = _steps(session, active, loose)
     if not steps and not session.state.erased:
         # A sanitize was running when the drive was inspected.
-        case_temporary.allocate(session)
+        temporary.allocate(session)
     if steps and (left := _unerased(session, active)):
         session.note(Restored(False, active, (), (left,)))
         return
@@ -56,7 +56,7 @@ def restore(session: CaseSession) -> None:
     with session.step(Step.RESTORE):
         if session.controller.identify().can_sanitize:
             wait_for_another(session, "before the layout is restored")
-        case_temporary.free(session)
+        temporary.free(session)
         problems = _carry_out(session, steps)
         active, loose = _read_layout(session)
         if any(step.act is LayoutCommand.PLACE for step in steps) and not _lost(session):
@@ -65,7 +65,7 @@ def restore(session: CaseSession) -> None:
             active, loose = _read_layout(session)
         if _steps(session, active, loose) and not problems:
             problems.append("restore: the drive took every command, and is not as it should be")
-        case_temporary.allocate(session)
+        temporary.allocate(session)
         session.note(Restored(True, active, _added(session), tuple(problems)))
 
 

@@ -18,16 +18,15 @@ from eraser.case import (
     features as case_features,
 )
 from eraser.case import (
-    layout,
     probes,
     resets,
     sanitize,
     subsystem,
-    temporary,
     unlock,
     verify,
 )
 from eraser.case.entries import Began, CommandEntry, Inspected, Planned, Resumed
+from eraser.case.namespaces import attaching, changing, temporary
 from eraser.case.report import AfterLook, Ending, assemble, readable
 from eraser.case.session import CaseJournal, CaseSession, OnProgress, OutOfTimeError
 from eraser.case.state import CaseState
@@ -141,7 +140,7 @@ def _locked(
         )
     session = CaseSession(request, files, host, lock, journal, on_progress, disk)
     try:
-        layout.settle(session)
+        changing.settle(session)
         resets.settle(session)
         ending = _try(session)
         with session.step(Step.REPORT):
@@ -263,7 +262,7 @@ def _inspect(session: CaseSession) -> None:
         unlock.unlock(session, found)
         if found.detached and plan.achieved is Label.CLEAR:
             # Each has data of its own, and will be erased by its own command.
-            unlock.attach_all(session, found)
+            attaching.attach_all(session, found)
         # As an ordinary one from here on: fingerprints, canaries, commands and reading reach it.
         temporary.allocate(session)
         if plan.achieved is Label.CLEAR and (found.detached or session.state.temporary):

@@ -11,8 +11,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from eraser.case import asking, namespaceacts, resets
+from eraser.case import asking, resets
 from eraser.case.entries import Visited
+from eraser.case.namespaces import rearranging
 from eraser.case.probes import make_readable, namespaces_to_read
 from eraser.case.session import CaseSession
 from eraser.errors import DriveError
@@ -50,11 +51,11 @@ _ROUNDS: tuple[tuple[tuple[str, Callable[[CaseSession], str]], ...], ...] = (
 )
 """What a host does to a drive before a guest gets it, and what the guest itself can."""
 _NAMESPACES: tuple[tuple[tuple[str, Callable[[CaseSession], str]], ...], ...] = (
-    ((namespaceacts.DETACHED, namespaceacts.detach),),
+    ((rearranging.DETACHED, rearranging.detach),),
     # Once: canaries in a temporary one are gone after it.
     (
-        (namespaceacts.DETACHED, namespaceacts.detach),
-        (namespaceacts.MADE, namespaceacts.make_again),
+        (rearranging.DETACHED, rearranging.detach),
+        (rearranging.MADE, rearranging.make_again),
     ),
 )
 """What a guest does with namespaces, before each of these rounds."""
@@ -116,10 +117,10 @@ def between(session: CaseSession, place: int) -> None:
             acts += _visit(session, _probes(session), _read_and_write, undone, seen, writable=True)
         acts += _visit(session, _probes(session), Visitor.sweep, undone, seen)
         # Last: a drive may drop what the other acts would have shown.
-        problem = namespaceacts.format_again(session)
+        problem = rearranging.format_again(session)
         make_readable(session)
-        undone += [f"{namespaceacts.FORMATTED}: {problem}"] if problem else []
-        if not problem and namespaceacts.formats(session):
+        undone += [f"{rearranging.FORMATTED}: {problem}"] if problem else []
+        if not problem and rearranging.formats(session):
             acts += _visit(session, _probes(session), Visitor.read, undone, seen)
         session.note(
             Visited(VisitRecord(place, wrote=True, acts=_sum(acts), not_done=_once(undone)))
@@ -165,9 +166,9 @@ def after(
         return
     # The certificate has these beside those of the visit before the last method.
     never = [BUS, SUBSYSTEM]
-    if namespaceacts.manages(session):
-        never += [namespaceacts.DETACHED, namespaceacts.MADE]
-    never += [namespaceacts.FORMATTED] if namespaceacts.formats(session) else []
+    if rearranging.manages(session):
+        never += [rearranging.DETACHED, rearranging.MADE]
+    never += [rearranging.FORMATTED] if rearranging.formats(session) else []
     undone = [*NEVER, *(f"{way}: none after the last method" for way in never)]
     undone.append("writes: nothing is written after the last method")
     undone += [f"{FUNCTION}: {unreset}"] if unreset else []

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from eraser.case import namespaceacts
+from eraser.case.namespaces import rearranging
 from tests.emulated.erasing import CLEAR, PROFILE, QUICK, STATE, VISITED, bench
 from tests.lab.nvme.faults import EraseFault, Faults
 from tests.lab.rack import Rack
@@ -104,10 +104,10 @@ def test_capacity_in_no_namespace_is_erased_and_read_too(
     [
         pytest.param(
             VISITED | {"allow_clear": True, "label": "Clear"},
-            [namespaceacts.DETACHED, namespaceacts.FORMATTED],
+            [rearranging.DETACHED, rearranging.FORMATTED],
             id="Format",
         ),
-        pytest.param(VISITED, [namespaceacts.DETACHED, namespaceacts.MADE], id="Sanitize"),
+        pytest.param(VISITED, [rearranging.DETACHED, rearranging.MADE], id="Sanitize"),
     ],
 )
 def test_namespaces_are_handled_as_by_a_tenant_on_the_real_driver(

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from eraser.case import creation
 from eraser.case.entries import Allocating, Freed, Sent
+from eraser.case.namespaces import creation
 from eraser.case.state import CaseState
 from eraser.controller.passthru import success
 from eraser.protocol import unallocated

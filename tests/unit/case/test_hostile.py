@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from eraser.case import layout, restore, run
+from eraser.case import restore, run
+from eraser.case.namespaces import changing
 from eraser.case.session import CaseSession
 from eraser.case.state import CaseState
 from eraser.controller.lock import SlotLock
@@ -216,7 +217,7 @@ def test_a_drive_that_never_answers_a_delete_is_asked_once_and_erased(
     made = make_bed(tmp_path, monkeypatch, drive)
     made.policy = PLAIN
     made.leave(left)
-    real, asked = layout.detached.send, []
+    real, asked = changing.detached.send, []
 
     def send(host: Host, argv: tuple[str, ...], *words: Any, **options: Any) -> FormatResult | None:
         if "--opcode=0x0d" not in argv:
@@ -228,7 +229,7 @@ def test_a_drive_that_never_answers_a_delete_is_asked_once_and_erased(
         if asked:
             raise DriveError("the controller is being reset")
 
-    monkeypatch.setattr(layout.detached, "send", send)
+    monkeypatch.setattr(changing.detached, "send", send)
     monkeypatch.setattr(Killable, "rescan", rescan)
     report = made.run()
     assert len(asked) == 1
@@ -259,7 +260,7 @@ def test_a_change_without_end_is_in_the_report_and_was_something(
     made = make_bed(tmp_path, monkeypatch)
     made.policy = PLAIN
     made.leave(SCATTERED)
-    monkeypatch.setattr(layout.detached, "send", lambda *_words, **_options: None)
+    monkeypatch.setattr(changing.detached, "send", lambda *_words, **_options: None)
     report = made.run()
     assert (report.outcome, report.verdict) == (Outcome.COMPLETED, Verdict.UNKNOWN)
     assert "delete namespace" in report.reasons[0]

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from eraser.case import namespaceacts
 from eraser.case import session as case_session
 from eraser.case.entries import Entry
+from eraser.case.namespaces import rearranging
 from eraser.case.run import run_case
 from eraser.errors import InUseError
 from eraser.protocol.policy import Policy, Unallocated, Verification
@@ -148,9 +148,9 @@ def test_an_honest_drive_has_its_layout_and_is_released(
     if layout is Layout.ROOMY:
         expected = ["a Format that follows is of the namespaces that there are"]
         expected = expected if methods is CLEAR else []
-    assert said(report) == [f"{namespaceacts.MADE}: {why}" for why in expected]
+    assert said(report) == [f"{rearranging.MADE}: {why}" for why in expected]
     last = report.visits[-1].not_done
-    for act in (namespaceacts.DETACHED, namespaceacts.MADE):
+    for act in (rearranging.DETACHED, rearranging.MADE):
         assert f"{act}: none after the last method" in last
 
 
@@ -248,7 +248,7 @@ def test_a_drive_that_detaches_none_is_held_for_nothing(
     with site(managing(), tmp_path) as made:
         report = made.erase()
         made.whole(report)
-    [refused] = [text for text in said(report) if text.startswith(namespaceacts.DETACHED)]
+    [refused] = [text for text in said(report) if text.startswith(rearranging.DETACHED)]
     assert "status 0x002" in refused
 
 
@@ -277,7 +277,7 @@ def test_one_that_attaches_it_after_a_reset_alone_has_its_layout(
         report = made.erase()
         made.whole(report)
     assert len(asked) == 3, "twice for the first, once for the second"
-    assert not [text for text in said(report) if text.startswith(namespaceacts.DETACHED)]
+    assert not [text for text in said(report) if text.startswith(rearranging.DETACHED)]
 
 
 def test_one_that_attaches_it_late_has_its_layout_before_the_last_method(
@@ -288,7 +288,7 @@ def test_one_that_attaches_it_late_has_its_layout_before_the_last_method(
     with site(managing(Layout.TWO), tmp_path) as made:
         report = made.erase()
         made.whole(report)
-    assert any(text.startswith(namespaceacts.DETACHED) for text in said(report))
+    assert any(text.startswith(rearranging.DETACHED) for text in said(report))
 
 
 def test_one_that_attaches_it_never_is_held_with_that(
@@ -311,7 +311,7 @@ def test_one_that_creates_it_no_more_is_printed(
     with site(managing(Layout.ROOMY), tmp_path) as made:
         report = made.erase()
         made.whole(report)
-    assert any(text.startswith(namespaceacts.MADE) for text in said(report))
+    assert any(text.startswith(rearranging.MADE) for text in said(report))
     assert any(line.startswith("Capacity: ") for line in report.residues)
 
 
@@ -319,7 +319,7 @@ def test_nobody_who_came_meanwhile_loses_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They let go of it again: it is not done, and the case goes on."""
-    real, here = namespaceacts.resets.in_use, list[str]()
+    real, here = rearranging.resets.in_use, list[str]()
 
     def prove(_session: case_session.CaseSession, **_given: Any) -> None:
         if here:
@@ -331,11 +331,11 @@ def test_nobody_who_came_meanwhile_loses_it(
             used.setattr(case_session.CaseSession, "prove_idle", prove)
             return real(session)
 
-    monkeypatch.setattr(namespaceacts.resets, "in_use", in_use)
+    monkeypatch.setattr(rearranging.resets, "in_use", in_use)
     with site(managing(), tmp_path) as made:
         report = made.erase()
         made.whole(report)
-    assert f"{namespaceacts.DETACHED}: mounted: /dev/nvme0n1 on /mnt" in said(report)
+    assert f"{rearranging.DETACHED}: mounted: /dev/nvme0n1 on /mnt" in said(report)
     assert sent(report) == []
 
 

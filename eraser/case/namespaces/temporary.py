@@ -7,10 +7,10 @@ Format erases namespaces, and nothing but a namespace can be read.
 
 from __future__ import annotations
 
-from eraser.case import capacity, creation
 from eraser.case.entries import Allocated, Freed
+from eraser.case.namespaces import capacity, creation
+from eraser.case.namespaces.attaching import attach, look_anew
 from eraser.case.session import CaseSession
-from eraser.case.unlock import attach, look_anew
 from eraser.controller.passthru import CommandError
 from eraser.drive.inspect import described, layouts
 from eraser.protocol.policy import Unallocated

@@ -11,11 +11,12 @@ one that attaches it. What is not done holds no drive: it is printed.
 
 from __future__ import annotations
 
-from eraser.case import resets, subsystem, temporary
+from eraser.case import resets, subsystem
 from eraser.case.entries import Loosened
-from eraser.case.layout import change
+from eraser.case.namespaces import temporary
+from eraser.case.namespaces.attaching import attach, look_anew, wrong
+from eraser.case.namespaces.changing import change
 from eraser.case.session import CaseSession
-from eraser.case.unlock import attach, look_anew, wrong
 from eraser.controller.passthru import FORMAT_NVM, NAMESPACE_ATTACHMENT, CommandError
 from eraser.drive import manage
 from eraser.drive.inspect import described, layouts

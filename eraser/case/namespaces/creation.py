@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eraser.case import capacity
-from eraser.case.layout import change
+from eraser.case.namespaces import capacity
+from eraser.case.namespaces.changing import change
 from eraser.case.session import CaseSession
 from eraser.controller.passthru import NAMESPACE_MANAGEMENT
 from eraser.drive import manage

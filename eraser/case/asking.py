@@ -1,7 +1,8 @@
 """What a guest's driver and its monitoring ask a drive for, and tell it, that is not about blocks.
 
 Logs are read as often as a monitoring reads them; features are set to what they are, and saved as
-they are saved already. No answer matters: what counts is what the drive shows afterwards.
+they are saved already; a command is aborted that nobody sent. No answer matters: what counts is
+what the drive shows afterwards.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ OFTEN = 8
 _ERROR_LOG, _SELF_TEST_LOG = 0x01, 0x06
 _HOST_IDENTIFIER = 0x81
 """Base 2.0, 5.27.1, Host Identifier; EXHID, bit 0 of dword 11: the extended one, of 16 bytes."""
+_IO_QUEUE, _NO_COMMAND = 1, 0xFFFF
+"""A driver aborts what timed out, on a queue for I/O, and may come too late: then there is no such
+command any more. No host should give one this identifier (Base 2.0, figure 86), Linux does not."""
 _SAVEABLE = 1
 """Bit 0 of what SEL 011b gives of a feature (Base 2.0, 5.15)."""
 SAVED = "features saved"
@@ -49,6 +53,7 @@ def ask(session: CaseSession) -> list[str]:
             for nsid in controller.active_namespaces()
         ),
         functools.partial(_name_host_again, controller),
+        *([functools.partial(_abort_nothing, controller)] * OFTEN),
     ]
     for look in looks:
         _unmoved(look)
@@ -96,3 +101,9 @@ def _name_host_again(controller: Controller) -> None:
     )
     if record.status != 0:
         raise controller.failed(record, "the host identifier set to what it is")
+
+
+def _abort_nothing(controller: Controller) -> None:
+    record = manage.abort(controller, _IO_QUEUE, _NO_COMMAND)
+    if record.status != 0:
+        raise controller.failed(record, "the abort of a command that nobody sent")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from eraser.controller.nvme import Controller
 from eraser.controller.passthru import (
+    ABORT,
     IO_RESERVATION_REGISTER,
     IO_RESERVATION_RELEASE,
     SET_FEATURES,
@@ -63,6 +64,17 @@ def set_feature(
         send=send,
         timeout=controller.timeout,
         note=note or f"feature {fid:#04x} to {value:#x}",
+    )[0]
+
+
+def abort(controller: Controller, queue: int, command: int) -> CommandRecord:
+    """Asks for the end of the command with this identifier on a submission queue (Base 2.0, 5.1:
+    SQID is dword 10 bits 15:0, CID bits 31:16). A drive that knows of none says so."""
+    return controller.admin(
+        ABORT,
+        cdw10=queue | command << 16,
+        timeout=controller.timeout,
+        note=f"abort of command {command:#06x} on queue {queue}",
     )[0]
 
 

@@ -103,6 +103,7 @@ TO_OTHERS = [
     Trigger("command", "firmware-log", 8),
     Trigger("command", "smart", 8),
     Trigger("command", "sanitize-log", 8),
+    Trigger("command", "abort", 8),
     Trigger("feature", "arbitration"),
     Trigger("feature", "error-recovery"),
     Trigger("feature", "host-id"),

@@ -22,7 +22,7 @@ from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCer
 from quarantine.evidence.sections import HistoryLine
 from quarantine.evidence.sheet import page
 from tests.api.browser import chromium, look
-from tests.unit.quarantine.test_certificate import ISSUER, KEY, earlier, evidence_of
+from tests.unit.quarantine.evidence.test_certificate import ISSUER, KEY, earlier, evidence_of
 from tests.unit.quarantine.testimony import (
     BLOCK,
     COUNTS,

@@ -62,7 +62,7 @@ from tests.lab.services.broker import Broker
 from tests.lab.services.nova_standin import NovaStandIn
 from tests.lab.services.placement import CLOUD, PlacementServer, write_clouds_yaml
 from tests.lab.services.process import free_port, wait_until
-from tests.unit.quarantine.test_metrics import Samples, of, parsed
+from tests.unit.quarantine.metrics.test_metrics import Samples, of, parsed
 from tests.unit.quarantine.testimony import IDENTITY, PROFILE, REPORT
 
 pytestmark = pytest.mark.services

@@ -21,7 +21,7 @@ from quarantine.service.issue.heads import STAMPS_A_PASS, HeadDirectory, stamp_o
 from quarantine.service.issue.tsa import TimeStampAuthority
 from tests.lab.record import migrated_file
 from tests.lab.services.tsa import Tsa, verified
-from tests.unit.quarantine.test_certificate import KEY
+from tests.unit.quarantine.evidence.test_certificate import KEY
 
 pytestmark = pytest.mark.services
 

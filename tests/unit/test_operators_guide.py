@@ -45,7 +45,7 @@ from quarantine.record.words.facts import NewCertificate, SlotChanges
 from quarantine.record.words.states import Event, State
 from quarantine.service.container import Assembly
 from tests.lab.guide import GUIDE, blocks
-from tests.unit.quarantine.test_certificate import issue
+from tests.unit.quarantine.evidence.test_certificate import issue
 from tests.unit.quarantine.testimony import IDENTITY, SLOT
 
 TOP = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from eraser.protocol.report import Verdict
 from eraser.protocol.transport import claims
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import Link
-from tests.unit.quarantine.test_certificate import KEY, OTHER, issue
+from tests.unit.quarantine.evidence.test_certificate import KEY, OTHER, issue
 from tests.unit.quarantine.testimony import IDENTITY, REPORT, VERIFICATION
 
 SIGNED = issue(Link())

@@ -38,7 +38,7 @@ from quarantine.record.store import Store
 from quarantine.record.words.reasons import HoldCode
 from quarantine.rules import holds
 from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, SERVER, SLOTS, Client, Site, code
-from tests.unit.quarantine.test_certificate import ISSUER
+from tests.unit.quarantine.evidence.test_certificate import ISSUER
 from tests.unit.quarantine.testimony import ORDER, REPORT
 
 HOST = PrivateKey.generate()

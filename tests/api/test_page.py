@@ -292,7 +292,7 @@ def test_a_maintenance_is_begun_for_a_time_that_is_chosen(
     command = browser.find_element(By.ID, "command-begin").text
     ends = browser.find_element(By.ID, "until").get_attribute("value")
     assert command == (
-        "nvme-quarantine maintenance begin cmp2/0000:03:00.0 --by noauth "
+        "nvme-quarantine maintenance set cmp2/0000:03:00.0 --by noauth "
         f"--reason 'its cable' --until '{ends}Z'"
     )
     browser.find_element(By.CSS_SELECTOR, "form button").click()

@@ -34,7 +34,7 @@ class _Subject(ShowOne):
         return MaintenanceWord(args.subject, args.reason, args.by, until, args.seen)
 
 
-class MaintenanceBegin(_Subject):
+class MaintenanceSet(_Subject):
     """Have nobody called for delays of a host or a slot until a time; nothing else changes by it.
 
     One that is in effect gets another end and reason.
@@ -57,7 +57,7 @@ class MaintenanceBegin(_Subject):
         return self.source.maintenances.begin(self.word(parsed_args, until))
 
 
-class MaintenanceEnd(_Subject):
+class MaintenanceUnset(_Subject):
     """End the maintenance of a host or a slot before its time."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:

@@ -50,7 +50,7 @@ def test_all_arguments_of_a_command(name: str) -> None:
 
 
 def test_what_excludes_what_and_what_is_needed() -> None:
-    said = section("maintenance begin")
+    said = section("maintenance set")
     assert "| `HOST\\|SLOT` |" in said
     assert "not with `--until`; one of them is needed" in said
     assert re.search(r"`--reason REASON` \| .*; needed \|", said)

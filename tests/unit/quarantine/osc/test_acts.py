@@ -18,7 +18,7 @@ from tests.unit.quarantine.api.client import ADMIN, READER, SLOTS, Site
 from tests.unit.quarantine.osc.shell import URL, Program, answer
 
 WHY = ("--reason", "ticket 4711")
-BEGIN = ("maintenance", "begin", "cmp1", "--hours", "1", *WHY)
+BEGIN = ("maintenance", "set", "cmp1", "--hours", "1", *WHY)
 CAMPAIGN = ("campaign", "begin", "fw1", "--host", "cmp1", *WHY)
 
 
@@ -38,7 +38,7 @@ def failed(found: tuple[int, str, str], code: int, words: str) -> None:
 
 @pytest.mark.parametrize("subject", ["cmp1", str(SLOTS[0])])
 def test_a_maintenance(site: Site, program: Program, subject: str) -> None:
-    words = ("maintenance", "begin", subject, *WHY)
+    words = ("maintenance", "set", subject, *WHY)
     begun = shown(program, *words, "--hours", "1")
     assert (begun["by"], begun["reason"], begun["version"]) == (ADMIN[0], "ticket 4711", 1)
     ahead = datetime.fromisoformat(begun["until"]) - datetime.now(UTC)
@@ -50,9 +50,9 @@ def test_a_maintenance(site: Site, program: Program, subject: str) -> None:
     assert datetime.fromisoformat(again["until"]) == datetime.fromisoformat(until)
     assert "is in maintenance until" in err
     assert err.count("\n") == 1
-    ended = shown(program, "maintenance", "end", subject, "--reason", "in")
+    ended = shown(program, "maintenance", "unset", subject, "--reason", "in")
     assert (ended["until"], ended["version"]) == (None, 3)
-    failed(program("maintenance", "end", subject, *WHY), 2, "not")
+    failed(program("maintenance", "unset", subject, *WHY), 2, "not")
     said = shown(program, "maintenance", "list", "--history", subject)
     assert [one["reason"] for one in said] == ["ticket 4711", "ticket 4711", "in"]
     with site.store() as store:
@@ -75,7 +75,7 @@ def test_two_people_say_it_at_once(site: Site, program: Program) -> None:
                 by=maintenance.Initiator("eve"),
             )
 
-    for words in (BEGIN, BEGIN, ("maintenance", "end", "cmp1", *WHY)):
+    for words in (BEGIN, BEGIN, ("maintenance", "unset", "cmp1", *WHY)):
         program.wire.before = quicker
         failed(program(*words), 3, "HTTP 412, req-")
     for seen in ("0", "2"):
@@ -162,16 +162,16 @@ def test_who_may_not(site: Site, program: Program) -> None:
 def test_words_that_are_wrong(program: Program) -> None:
     """The first ones reach nobody."""
     failed(program(*BEGIN, "--by", "eve"), 2, "--by")
-    failed(program("maintenance", "begin", "cmp1", *WHY), 2, "--hours")
-    failed(program("maintenance", "begin", "cmp1", *WHY, "--until", "soon"), 2, "--until")
+    failed(program("maintenance", "set", "cmp1", *WHY), 2, "--hours")
+    failed(program("maintenance", "set", "cmp1", *WHY, "--until", "soon"), 2, "--until")
     for hours in ("nan", "inf", "1e308"):
-        failed(program("maintenance", "begin", "cmp1", *WHY, "--hours", hours), 2, "--hours")
+        failed(program("maintenance", "set", "cmp1", *WHY, "--hours", hours), 2, "--hours")
     failed(program(*CAMPAIGN, "--keep", "nan"), 2, "--keep")
     failed(program(*CAMPAIGN, "--keep", "1.1"), 2, "--keep")
     failed(program("campaign", "preview", "--host", "cmp1", "--keep", "0.905"), 2, "--keep")
     assert program.wire.carried == []
-    failed(program("maintenance", "begin", "cmp1", *WHY, "--hours", "-1"), 2, "HTTP 400")
-    failed(program("maintenance", "begin", "nowhere", *WHY, "--hours", "1"), 2, "HTTP 404")
+    failed(program("maintenance", "set", "cmp1", *WHY, "--hours", "-1"), 2, "HTTP 400")
+    failed(program("maintenance", "set", "nowhere", *WHY, "--hours", "1"), 2, "HTTP 404")
     failed(program("campaign", "begin", "a", "--model", "x" * 300, *WHY), 2, "HTTP 400")
     failed(program("campaign", "begin", "a", *WHY), 2, "HTTP 400")
     failed(program("campaign", "show", "nowhere"), 2, "HTTP 404")
@@ -185,7 +185,7 @@ def test_a_name_is_one_part_of_a_path(program: Program, name: str) -> None:
         ("campaign", "begin", name, "--host", "cmp1", *WHY),
         ("campaign", "stop", name, *WHY, "--seen", "1"),
         ("maintenance", "list", "--history", f"{name}/0000:01:00.0"),
-        ("maintenance", "end", name, *WHY, "--seen", "1"),
+        ("maintenance", "unset", name, *WHY, "--seen", "1"),
     ):
         code, out, err = program(*words)
         assert code == 2 or words[:2] == ("maintenance", "list"), (words, err)
@@ -199,7 +199,7 @@ def test_a_name_is_one_part_of_a_path(program: Program, name: str) -> None:
 @pytest.mark.parametrize("name", ["..", ".", ""])
 def test_a_name_that_walks(program: Program, name: str) -> None:
     failed(program("campaign", "stop", name, *WHY), 2, "expected a name")
-    failed(program("maintenance", "end", name, *WHY), 2, "expected a name")
+    failed(program("maintenance", "unset", name, *WHY), 2, "expected a name")
     assert program.wire.carried == []
 
 
@@ -224,8 +224,8 @@ def test_a_list_on_the_record_goes_on_to_its_end(
     for name in ("a", "b", "c"):
         here("campaign", "begin", name, "--host", "cmp1", *WHY, "--by", "ada")
     for slot in SLOTS[:3]:
-        here("maintenance", "begin", str(slot), "--hours", "1", *WHY, "--by", "ada")
-        here("maintenance", "begin", "cmp1", "--hours", "1", *WHY, "--by", "ada")
+        here("maintenance", "set", str(slot), "--hours", "1", *WHY, "--by", "ada")
+        here("maintenance", "set", "cmp1", "--hours", "1", *WHY, "--by", "ada")
     for words, count in (
         (("campaign", "list"), 3),
         (("campaign", "slots", "a"), 3),

@@ -228,8 +228,8 @@ def test_what_the_record_says(site: Site, program: Program) -> None:
 def test_what_people_decided(site: Site, program: Program) -> None:
     why = ("--reason", "bad\x1b[2J", "--by", "ada")
     for words in (
-        ("maintenance", "begin", "cmp1", "--hours", "1", *why),
-        ("maintenance", "begin", str(ONE), "--hours", "1", *why),
+        ("maintenance", "set", "cmp1", "--hours", "1", *why),
+        ("maintenance", "set", str(ONE), "--hours", "1", *why),
         ("campaign", "begin", "c1", "--host", "cmp1", *why),
         ("campaign", "begin", "c2", "--host", "cmp2", "--keep", "0.5", *why),
         ("campaign", "pause", "c1", *why),

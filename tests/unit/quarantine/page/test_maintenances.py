@@ -29,7 +29,7 @@ def test_a_life(site: Site, admin: Visitor) -> None:
     shown = admin.page(begun.headers["Location"])
     assert "On record: in maintenance." in shown.text
     assert "Of the host, with all of its slots." in shown.text
-    assert "maintenance end cmp1 --by ada --reason" in shown.text
+    assert "maintenance unset cmp1 --by ada --reason" in shown.text
     for path in ("/page/hosts/cmp1", f"/page/slots/{NAMES[0]}", "/page/maintenances"):
         assert "new <b>fans</b>" in admin.page(path).text, path
     slot = admin.act(SLOT, "begin", reason="its cable", until=soon(2))

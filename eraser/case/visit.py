@@ -247,14 +247,16 @@ def _largest(session: CaseSession, path: str, travels: Namespace) -> int:
     and what the kernel takes.
 
     That is 128 KiB where an IOMMU translates (dma_opt_mapping_size in drivers/nvme/host/pci.c),
-    as it does on a host that hands drives to guests. More it refuses without asking the drive.
+    as it does on a host that hands drives to guests, and a segment for each page and one more, for
+    our memory begins anywhere in a page. More it refuses without asking the drive.
     """
     mdts = session.controller.identify().mdts
     most = min(LARGE, 4096 << mdts) if mdts else LARGE
-    disk = os.path.basename(path)
+    queue = f"/sys/block/{os.path.basename(path)}/queue"
     with contextlib.suppress(OSError, ValueError):
-        said = session.host.text(f"/sys/block/{disk}/queue/max_hw_sectors_kb")
-        most = min(most, int(said) << 10)
+        most = min(most, int(session.host.text(f"{queue}/max_hw_sectors_kb")) << 10)
+    with contextlib.suppress(OSError, ValueError):
+        most = min(most, (int(session.host.text(f"{queue}/max_segments")) - 1) * BLOCK)
     if travels.extended:
         most = most * travels.block_bytes // (travels.block_bytes + travels.metadata_bytes)
     return max(BLOCK, most)

@@ -38,8 +38,12 @@ from eraser.protocol.report import ActRecord
 
 MIDDLE = 64 << 10
 """Bytes of a large read that one page of memory pointers describes."""
-LARGE = 256 << 10
-"""Bytes of a large read at most: scattered memory fills no more of the driver's 127 segments."""
+AHEAD = 256 << 10
+"""Bytes that the kernel reads ahead for file systems and blkid (docs/first-acts.md)."""
+LARGE = 500 << 10
+"""Bytes of a large read at most. Memory that lies scattered fills a segment with each page, one
+more where it begins within a page; the driver takes 127 (NVME_MAX_SEGS, drivers/nvme/host/pci.c).
+"""
 SECONDS = 120.0
 """Of one namespace's visit: a healthy drive takes a few. What is left undone then is said."""
 SILENT = 3
@@ -390,8 +394,8 @@ def _hinted(visitor: Visitor, block: int) -> _Found:
 
 
 def _large(visitor: Visitor, block: int, flags: int = 0) -> _Found:
-    for size in (MIDDLE, visitor.large):
-        blocks = min(size, visitor.large, visitor.device.size) // BLOCK
+    most = min(visitor.large, visitor.device.size)
+    for blocks in sorted({min(size, most) // BLOCK for size in (MIDDLE, AHEAD, LARGE)}):
         yield _of_many(visitor, block, blocks, flags)
 
 

@@ -56,25 +56,28 @@ def test_one_that_a_later_run_saw_the_end_of_alone_is_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mdts", "kernel", "extended", "expected"),
+    ("mdts", "kernel", "segments", "extended", "expected"),
     [
-        (0, "", False, LARGE),
-        (0, "1024", False, LARGE),
-        (5, "1024", False, 128 << 10),
-        (0, "128", False, 128 << 10),
-        (0, "nonsense", False, LARGE),
-        (6, "256", True, (256 << 10) * 512 // 520),
-        (0, "0", False, 4096),
+        (0, "", "", False, LARGE),
+        (0, "1024", "127", False, LARGE),
+        (5, "1024", "127", False, 128 << 10),
+        (0, "128", "127", False, 128 << 10),
+        (0, "nonsense", "nonsense", False, LARGE),
+        (6, "256", "127", True, (256 << 10) * 512 // 520),
+        (0, "0", "127", False, 4096),
+        (0, "1024", "33", False, 128 << 10),
+        (0, "1024", "1", False, 4096),
     ],
 )
 def test_no_more_is_asked_for_at_once_than_drive_and_kernel_take(
-    tmp_path: Path, mdts: int, kernel: str, extended: bool, expected: int
+    tmp_path: Path, mdts: int, kernel: str, segments: str, extended: bool, expected: int
 ) -> None:
     """What the kernel refuses had no completion, and after three of these nothing was asked."""
     if kernel:
         queue = tmp_path / "sys/block/nvme0n1/queue"
         queue.mkdir(parents=True)
         (queue / "max_hw_sectors_kb").write_text(f"{kernel}\n")
+        (queue / "max_segments").write_text(f"{segments}\n")
     travels = Namespace(1, 512, 8 * extended, extended, protected=False, timeout=1.0, host=Host())
     session: Any = SimpleNamespace(
         host=Host(tmp_path),

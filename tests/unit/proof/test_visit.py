@@ -86,6 +86,7 @@ TO_READS = [
     Trigger("path", "compare"),
     Trigger("queue", "above", 4),
     Trigger("nth", "", 5),
+    Trigger("size", "large"),
 ]
 """Of these the last method's lie is met too: nothing is written for them."""
 

@@ -58,9 +58,21 @@ def _say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
+# The kernel looks for namespaces after it has the controller: a tool that comes before has no disk.
+_DISKS: Final = """
+for try in $(seq 50); do
+    wanted=$(nvme list-ns /dev/{controller} 2>/dev/null | wc -l)
+    [ $(ls -d /dev/{controller}n* 2>/dev/null | wc -l) -ge $wanted ] && break
+    sleep 0.2
+done
+udevadm settle -t 60
+ls -d /dev/{controller}n* 2>/dev/null || true
+"""
+
+
 def _by_peer(made: Scene, peer: Peer) -> tuple[bool, float, str]:
     controller = made.compute.controller(made.address)
-    listed = made.compute.sh(f"ls -d /dev/{controller}n* 2>/dev/null || true").stdout.split()
+    listed = made.compute.sh(_DISKS.format(controller=controller)).stdout.split()
     begun = time.monotonic()
     process = made.compute.spawn(peer.argv(controller, listed))
     try:

@@ -40,7 +40,8 @@ NEVER = (
     "writes of more than 4 KiB",
     "Verify and Reservation Report",
     "logs that keep what a host wrote (telemetry it asked for, persistent events)",
-    "vendor commands, and commands that the drive does not report",
+    "Abort of a command that is running, vendor commands, and commands that the drive does not "
+    "report",
 )
 """What a next tenant may do and this does not, for the report."""
 FUNCTION, BUS = "reset of the function", "reset of the bus"

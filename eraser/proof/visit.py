@@ -291,6 +291,7 @@ class Visitor:
             if self._silent >= SILENT:
                 raise CutOffError("it stopped answering")
             return None
+        self._silent = 0
         return status & STATUS_MASK
 
     def _pieces(self, block: int, lengths: Sequence[int], **how: int) -> bytes | None:

@@ -24,7 +24,7 @@ from tests.lab.nvme.composed.host import Answer
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.linux.kernel import Kernel
 from tests.lab.nvme.nature import Method
-from tests.unit.case.test_namespaceacts import (
+from tests.unit.case.test_rearranging import (
     ATTACH,
     ATTACHMENT,
     CLEAR,

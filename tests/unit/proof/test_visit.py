@@ -24,9 +24,11 @@ from eraser.case.session import CaseSession
 from eraser.controller.lock import NamespaceHold
 from eraser.errors import InUseError
 from eraser.host import sysfs
+from eraser.media.iocommand import Namespace
 from eraser.ownership import revoke
 from eraser.proof.plan import NamespacePlan
 from eraser.proof.verify import Verifier
+from eraser.proof.visit import AHEAD
 from eraser.protocol.policy import Policy, Verification
 from eraser.protocol.report import Outcome as Ending
 from eraser.protocol.report import Verdict, VisitRecord
@@ -39,6 +41,7 @@ from tests.lab.nvme.composed.kept import Kept, What
 from tests.lab.nvme.composed.oddities import Odd
 from tests.lab.nvme.composed.trial import Outcome, Trial, attempt
 from tests.lab.nvme.composed.triggers import Trigger
+from tests.lab.nvme.faults import Faults
 from tests.lab.nvme.linux import case as lab
 from tests.lab.nvme.linux.kernel import ADDRESS, Kernel
 from tests.lab.nvme.nature import Method
@@ -493,6 +496,55 @@ def test_a_reset_of_the_function_that_the_kernel_refuses_is_printed_after_the_la
         [said] = [text for text in visit.not_done if text.startswith("reset of the function")]
         assert "Inappropriate ioctl" in said
     assert done[-1] is Reset.CONTROLLER
+
+
+def test_large_reads_that_the_kernel_refuses_end_no_visit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers them at once, without the drive, as it does where nobody is there any more."""
+    real = Namespace.transfer
+
+    def transfer(
+        self: Namespace, fd: int, opcode: int, first: int, content: Any, **options: Any
+    ) -> int | None:
+        if len(content) > AHEAD:
+            return None
+        return real(self, fd, opcode, first, content, **options)
+
+    monkeypatch.setattr(Namespace, "transfer", transfer)
+    found = tried(Description("honest", Abilities(methods=TWO)), tmp_path)
+    assert found.outcome is Outcome.RELEASED
+    assert not any("stopped answering" in why for why in between(found).not_done)
+    assert {"large reads", "Compare"} <= {act.act for act in between(found).acts}
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        # As the kernel ends what it gave up (NVME_SC_HOST_ABORTED_CMD).
+        (Faults(admin_status={0x08: 0x371}), "the drive did not end one"),
+        (Faults(admin_status={0x08: 0x4001}), "the drive refused all"),
+    ],
+    ids=["never ended", "refused"],
+)
+def test_a_drive_that_takes_no_abort_is_released_and_that_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Faults, said: str
+) -> None:
+    real = Kernel.reset
+
+    def faulty(self: Kernel, how: Reset = Reset.CONTROLLER) -> bool:
+        self.host.drive.set_faults(fault)
+        return real(self, how)
+
+    monkeypatch.setattr(Kernel, "reset", faulty)
+    found = tried(Description("honest", Abilities(methods=TWO)), tmp_path)
+    assert found.outcome is Outcome.RELEASED, found.report.reasons
+    for visit in found.report.visits:
+        assert [text for text in visit.not_done if "Abort" in text] == [
+            "Abort of a command that is running, vendor commands, and commands that the drive does "
+            "not report",
+            f"Abort of a command that has ended: {said}",
+        ]
 
 
 def test_a_drive_that_its_driver_gives_up_after_a_reset_is_taken_anew(

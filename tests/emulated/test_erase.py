@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from eraser.case import asking
 from eraser.case.namespaces import rearranging
+from eraser.controller.passthru import ABORT
 from tests.emulated.erasing import CLEAR, PROFILE, QUICK, STATE, VISITED, bench
 from tests.lab.nvme.faults import EraseFault, Faults
 from tests.lab.rack import Rack
@@ -62,7 +64,9 @@ def test_an_honest_drive_is_used_as_by_its_next_tenant_and_fit(rack: Rack) -> No
     acts = between["acts"] + after["acts"]
     assert [act for act in acts if not act["done"] or act["canaries"] or act["unchanged"]] == []
     undone = between["not_done"] + after["not_done"]
-    assert not any(text.startswith(("namespace ", "shutdown")) for text in undone)
+    assert not any(text.startswith(("namespace ", "shutdown", asking.ABORTED)) for text in undone)
+    # Eight in each of two rounds, and after the last method.
+    assert len(made.drive.commands("abort")) == 3 * asking.OFTEN
     assert not any("reset" in text for text in between["not_done"])
     seen = made.drive.events()[began:]
     assert [event.event for event in seen].count("shutdown") == 3
@@ -71,6 +75,19 @@ def test_an_honest_drive_is_used_as_by_its_next_tenant_and_fit(rack: Rack) -> No
     assert len(by_bus) == 3
     assert [event.event for event in seen].count("subsystem_reset") == 3
     assert made.compute.get(method) == before == b"flr bus\n"
+
+
+@pytest.mark.rack
+def test_a_drive_that_never_ends_an_abort_is_fit_all_the_same(rack: Rack) -> None:
+    """The kernel waits for it, resets the controller, and the case goes on with what comes back."""
+    made = bench(rack, "honest", policy=VISITED)
+    made.drive.set_faults(Faults(admin_hang=[ABORT]))
+    erased = made.erase()
+    assert (erased.code, erased.reasons, made.leaked) == (0, [], 0)
+    for visit in made.report(erased)["visits"]:
+        assert f"{asking.ABORTED}: the drive did not end one" in visit["not_done"]
+    assert made.drive.commands("abort")
+    assert "timeout, reset controller" in made.compute.sh("dmesg").stdout
 
 
 @pytest.mark.rack

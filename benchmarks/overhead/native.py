@@ -55,7 +55,9 @@ def _runner(path: str) -> None:
     """One case's reading, without the drive's commands."""
     importlib.import_module(cli.VERBS["case"][0])
     from eraser.media.reader import BlockDevice
-    from eraser.proof.probes import KEY_BYTES, Canaries, Fingerprints
+    from eraser.proof.probes.canaries import Canaries
+    from eraser.proof.probes.fingerprints import Fingerprints
+    from eraser.proof.probes.probefile import KEY_BYTES
     from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan
     from eraser.protocol.policy import Verification
 

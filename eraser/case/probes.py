@@ -13,7 +13,9 @@ from eraser.media.blocks import BLOCK, block_count
 from eraser.media.iocommand import RANGES, Namespace
 from eraser.media.passread import PassthroughReader, Patience
 from eraser.media.reader import BlockDevice
-from eraser.proof.probes import KEY_BYTES, Canaries, Fingerprints
+from eraser.proof.probes.canaries import Canaries
+from eraser.proof.probes.fingerprints import Fingerprints
+from eraser.proof.probes.probefile import KEY_BYTES
 from eraser.proof.sampling import share
 from eraser.proof.verify import NamespacePlan, VerifyPlan
 from eraser.protocol.profile import NamespaceLayout

@@ -9,8 +9,10 @@ from eraser.case.state import CaseState
 from eraser.drive.health import final, unfit
 from eraser.drive.profile import obstacles, unmendable
 from eraser.drive.residues import residues
-from eraser.protocol import buffers, codec
-from eraser.protocol.applied import tolerated
+from eraser.protocol import codec
+from eraser.protocol.conclusions import buffers
+from eraser.protocol.conclusions.applied import tolerated
+from eraser.protocol.conclusions.unallocated import SMALLEST, manages
 from eraser.protocol.policy import Label, Unallocated
 from eraser.protocol.profile import Profile
 from eraser.protocol.report import (
@@ -21,7 +23,6 @@ from eraser.protocol.report import (
     Outcome,
     Verdict,
 )
-from eraser.protocol.unallocated import SMALLEST, manages
 from eraser.state.case_files import CaseRequest
 
 _MOST = 200

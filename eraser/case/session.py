@@ -23,7 +23,7 @@ from eraser.host.sysfs import Host
 from eraser.media.reader import OpenDisk
 from eraser.ownership import revoke as ownership_revoke
 from eraser.ownership.model import SteadyTime
-from eraser.protocol.applied import Applied, apply
+from eraser.protocol.conclusions.applied import Applied, apply
 from eraser.protocol.policy import Limits, Policy
 from eraser.protocol.report import Step
 from eraser.state.case_files import CaseFiles, CaseRequest, by_hand

@@ -12,7 +12,7 @@ from eraser.drive.inspect import described
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import BadInputError
 from eraser.host.sysfs import Host
-from eraser.protocol.applied import apply
+from eraser.protocol.conclusions.applied import apply
 from eraser.protocol.identity import ControllerIdentity, pci_address
 from eraser.protocol.policy import Limits, Method, Policy
 

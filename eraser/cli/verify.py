@@ -32,7 +32,7 @@ from eraser.proof import recheck
 from eraser.proof.recheck import Agreement, NamespaceCheck
 from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan
 from eraser.protocol import codec
-from eraser.protocol.claim import Claim
+from eraser.protocol.conclusions.claim import Claim
 from eraser.protocol.identity import pci_address
 from eraser.protocol.policy import Limits, VerificationMode
 from eraser.protocol.report import Step

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from eraser.controller.spec import SmartLog
 from eraser.host.sysfs import Host, PciFunction
+from eraser.protocol.conclusions.remarks import remarks
 from eraser.protocol.fitness import Consequence, Health
-from eraser.protocol.remarks import remarks
 from eraser.protocol.report import HealthRecord, LinkRecord
 
 

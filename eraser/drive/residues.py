@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from eraser.protocol import buffers
+from eraser.protocol.conclusions import buffers
 from eraser.protocol.condition import Condition, FirmwareSlots
 from eraser.protocol.policy import Label
 from eraser.protocol.report import ControllerFacts

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from eraser.controller.spec import IdentifyController, IdentifyNamespace
-from eraser.protocol.applied import Applied
+from eraser.protocol.conclusions.applied import Applied
 from eraser.protocol.policy import Label, Method, Policy
 
 OPCODE_FORMAT = 0x80
@@ -58,7 +58,7 @@ METHODS: Final[Mapping[Method, MethodSpec]] = {
     Method.FORMAT_USER_DATA: MethodSpec(OPCODE_FORMAT, 0b001 << 9, oacs=OACS_FORMAT),
 }
 """All that a host has to know of a method; what the control plane believes of one stands in
-``quarantine/evidence/methods.py``, on purpose a second time."""
+``quarantine/evidence/checks/methods.py``, on purpose a second time."""
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from eraser.proof.fingerprints import Fingerprints
 from eraser.proof.plan import NamespacePlan, VerifyPlan
+from eraser.proof.probes.fingerprints import Fingerprints
 from eraser.proof.sampling import drawn
 
 

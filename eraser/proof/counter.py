@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from eraser.media.blocks import BLOCK, block_count
 from eraser.media.reader import Batch
 from eraser.proof.classify import BlockClass, classes, piece_class, repeated, uniform
-from eraser.proof.probes import Canaries, Fingerprints
+from eraser.proof.probes.canaries import Canaries
+from eraser.proof.probes.fingerprints import Fingerprints
 from eraser.proof.tally import Tally
 
 GROUPS = 256

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from eraser.media.blocks import block_count
 from eraser.media.passread import Rescue
 from eraser.proof.counter import probed
-from eraser.proof.probes import Canaries, Fingerprints
+from eraser.proof.probes.canaries import Canaries
+from eraser.proof.probes.fingerprints import Fingerprints
 from eraser.proof.sampling import SEQUENTIAL_PER_RANDOM, iter_places, needed, places, share
 from eraser.protocol import codec
 from eraser.protocol.policy import VerificationMode

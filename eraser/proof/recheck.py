@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from eraser.proof import verdict
 from eraser.proof.classify import BlockClass
 from eraser.proof.tally import Blocks, VerificationResult
-from eraser.protocol.claim import Claim
+from eraser.protocol.conclusions.claim import Claim
 from eraser.protocol.policy import VerificationMode
 from eraser.protocol.report import NamespaceVerification
 

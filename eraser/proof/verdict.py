@@ -13,9 +13,9 @@ from eraser.media.passread import status_text
 from eraser.proof.classify import BlockClass
 from eraser.proof.sampling import needed
 from eraser.proof.tally import Blocks, VerificationResult
+from eraser.protocol.conclusions.visits import came_back, read_otherwise
 from eraser.protocol.policy import Method
 from eraser.protocol.report import MethodRecord, Verdict, VisitRecord
-from eraser.protocol.visits import came_back, read_otherwise
 
 PROBE_FLOOR = needed(0.999, 0.01)
 """688. Where content decides nothing, so many probes must be gone: fewer would not even exclude

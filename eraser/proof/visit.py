@@ -30,10 +30,10 @@ from eraser.media.iocommand import (
 )
 from eraser.media.passread import Patience
 from eraser.media.reader import BlockDevice
-from eraser.proof.canaries import Canaries
 from eraser.proof.classify import BlockClass, classify
-from eraser.proof.fingerprints import Fingerprints
 from eraser.proof.left import UNTOLD, Left
+from eraser.proof.probes.canaries import Canaries
+from eraser.proof.probes.fingerprints import Fingerprints
 from eraser.protocol.report import ActRecord
 
 MIDDLE = 64 << 10

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from eraser.protocol import codec
+from eraser.protocol.conclusions.remarks import remarks
 from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.fitness import Health
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import Label
-from eraser.protocol.remarks import remarks
 from eraser.protocol.report import (
     CommandRecord,
     ControllerFacts,
@@ -28,18 +28,9 @@ from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine import VERSION
 from quarantine.errors import BadInputError, NotUnderstoodError, UnreadableError
-from quarantine.evidence import (
-    clocks,
-    downgrades,
-    images,
-    later,
-    outcomes,
-    reading,
-    sentcommands,
-    terms,
-    undone,
-    wording,
-)
+from quarantine.evidence import downgrades, later, terms, undone, wording
+from quarantine.evidence.checks import clocks, images, outcomes, reading, sentcommands
+from quarantine.evidence.checks.sentcommands import SentCommands
 from quarantine.evidence.keys import keyring
 from quarantine.evidence.sections import (
     FORMAT,
@@ -58,7 +49,6 @@ from quarantine.evidence.sections import (
     ValidationDecision,
     VerificationStatement,
 )
-from quarantine.evidence.sentcommands import SentCommands
 
 CERTIFICATE_TYPE = "nvme-quarantine.certificate+json"
 """The JWS ``typ``: no order or report can pass for a certificate."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eraser.protocol import buffers
-from eraser.protocol.applied import tolerated
+from eraser.protocol.conclusions import buffers
+from eraser.protocol.conclusions.applied import tolerated
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import Buffers, Label, Limits
 from eraser.protocol.report import EraseReport
-from quarantine.evidence import methods
+from quarantine.evidence.checks import methods
 
 
 def seen(order: EraseOrder, report: EraseReport) -> Iterator[str]:

@@ -17,8 +17,9 @@ from eraser.protocol.report import REPORT_TYPE, EraseReport, Verdict
 from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate, clocks, images, methods, reading, sentcommands
+from quarantine.evidence import certificate
 from quarantine.evidence.certificate import CertificateEvidence, Link, token_digest
+from quarantine.evidence.checks import clocks, images, methods, reading, sentcommands
 from quarantine.evidence.sections import FORMAT, Certificate
 from quarantine.record.words.facts import SignedTestimony
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eraser.protocol import buffers, unallocated, visits
+from eraser.protocol.conclusions import buffers, unallocated, visits
 from eraser.protocol.condition import Buffer
 from eraser.protocol.policy import Label, VerificationMode
 from eraser.protocol.report import ActRecord, EraseReport, VisitRecord

@@ -18,15 +18,8 @@ from eraser.protocol.report import (
     VerificationRecord,
 )
 from quarantine.errors import BadInputError
-from quarantine.evidence import (
-    downgrades,
-    human,
-    methods,
-    outcomes,
-    reading,
-    sanitizelog,
-    sentcommands,
-)
+from quarantine.evidence import downgrades, human
+from quarantine.evidence.checks import methods, outcomes, reading, sanitizelog, sentcommands
 from quarantine.evidence.sections import Sanitization, VerificationStatement
 from quarantine.evidence.terms import TECHNIQUES
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TypeVar
 
 from eraser.protocol import codec
-from eraser.protocol.applied import Applied, apply
+from eraser.protocol.conclusions.applied import Applied, apply
 from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.policy import Policy
 from eraser.protocol.profile import Profile

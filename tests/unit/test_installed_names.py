@@ -17,7 +17,8 @@ import pytest
 from eraser.agent import conf
 from eraser.agent.worker import Worker
 from eraser.case import entries
-from eraser.protocol import claim, inbound, order, report, ticket
+from eraser.protocol import inbound, order, report, ticket
+from eraser.protocol.conclusions import claim
 from quarantine.evidence import certificate
 from quarantine.evidence.chain import head
 from quarantine.evidence.keys import rotation

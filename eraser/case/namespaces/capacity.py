@@ -13,9 +13,9 @@ from eraser.case.state import CaseState
 from eraser.controller.passthru import NAMESPACE_MANAGEMENT
 from eraser.controller.spec import IdentifyNamespace
 from eraser.drive.inspect import described, layout_of
-from eraser.protocol import unallocated
+from eraser.protocol.conclusions import unallocated
+from eraser.protocol.conclusions.unallocated import PIECE, SMALLEST
 from eraser.protocol.report import ControllerFacts
-from eraser.protocol.unallocated import PIECE, SMALLEST
 
 LATE, PAUSE = 10, 1.0
 """Tries, and the seconds in between, of a drive that does not tell yet of what it got back, or does

@@ -11,9 +11,9 @@ from eraser.case.session import CaseSession
 from eraser.controller.passthru import NAMESPACE_MANAGEMENT
 from eraser.drive import manage
 from eraser.erase.layout import create_data
+from eraser.protocol.conclusions.unallocated import PIECE, SMALLEST
 from eraser.protocol.profile import NamespaceLayout
 from eraser.protocol.report import CommandRecord
-from eraser.protocol.unallocated import PIECE, SMALLEST
 
 MOST = 8
 """Temporary namespaces of one drive: its room may be in pieces, and each takes several commands."""

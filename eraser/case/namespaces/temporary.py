@@ -13,9 +13,9 @@ from eraser.case.namespaces.attaching import attach, look_anew
 from eraser.case.session import CaseSession
 from eraser.controller.passthru import CommandError
 from eraser.drive.inspect import described, layouts
+from eraser.protocol.conclusions.unallocated import SMALLEST
 from eraser.protocol.policy import Unallocated
 from eraser.protocol.report import Step
-from eraser.protocol.unallocated import SMALLEST
 
 _TRIES, _PAUSE = 2, 1.0
 """Of deleting one, and the seconds in between."""

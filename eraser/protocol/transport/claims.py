@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from eraser.protocol import codec
-from eraser.protocol.claim import CERTIFICATE_TYPE, Claim
+from eraser.protocol.conclusions.claim import CERTIFICATE_TYPE, Claim
 from eraser.protocol.errors import BadInputError
 from eraser.protocol.report import EraseReport, Verdict
 from eraser.protocol.transport import signing

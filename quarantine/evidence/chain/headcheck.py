@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError
-from quarantine.evidence import clocks
 from quarantine.evidence.chain import head
 from quarantine.evidence.chain.head import Head
+from quarantine.evidence.checks import clocks
 
 
 @dataclass(frozen=True)

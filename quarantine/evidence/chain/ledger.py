@@ -14,10 +14,11 @@ from pathlib import Path
 
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError, NotUnderstoodError
-from quarantine.evidence import certificate, clocks, consistency
+from quarantine.evidence import certificate
 from quarantine.evidence.certificate import SignedCertificate
 from quarantine.evidence.chain import headcheck
 from quarantine.evidence.chain.headcheck import HeadFile, Issued
+from quarantine.evidence.checks import clocks, consistency
 from quarantine.evidence.keys import keyring
 
 _DIGEST_NAME = re.compile(r"([0-9a-f]{64})(\.json)?")

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from eraser.protocol.policy import Label
-from quarantine.evidence import human, outcomes, wording
+from quarantine.evidence import human, wording
 from quarantine.evidence.certificate import SignedCertificate
+from quarantine.evidence.checks import outcomes
 from quarantine.evidence.sections import Certificate
 from quarantine.evidence.sheet import rows as sheet_rows
 from quarantine.evidence.sheet.rows import Row

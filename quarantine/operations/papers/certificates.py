@@ -12,8 +12,9 @@ from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.identity import Slot
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError, UnknownError, UnreadableError
-from quarantine.evidence import certificate, consistency, served, testimony
+from quarantine.evidence import certificate, served, testimony
 from quarantine.evidence.certificate import SignedCertificate
+from quarantine.evidence.checks import consistency
 from quarantine.evidence.human import printable as printable
 from quarantine.evidence.keys import keyring
 from quarantine.evidence.served import Account

@@ -12,10 +12,11 @@ from typing import BinaryIO
 
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError, UnavailableError
-from quarantine.evidence import certificate, clocks
+from quarantine.evidence import certificate
 from quarantine.evidence.chain import head, ledger, stamps
 from quarantine.evidence.chain.head import Head
 from quarantine.evidence.chain.ledger import ChainFinding, Document
+from quarantine.evidence.checks import clocks
 from quarantine.inputfile import MAX_FILE_BYTES, read_file, read_found
 from quarantine.operations.papers.certificates import line_of
 from quarantine.operations.papers.keys import TrustedKeys

@@ -6,14 +6,14 @@ Sentences of a report are its host's: they are printed and never looked into.
 
 from __future__ import annotations
 
-from eraser.protocol import buffers, unallocated
+from eraser.protocol.conclusions import buffers, unallocated
+from eraser.protocol.conclusions.remarks import remarks
+from eraser.protocol.conclusions.visits import came_back, read_otherwise
 from eraser.protocol.condition import Condition
 from eraser.protocol.fitness import Consequence
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import Label, Unallocated
-from eraser.protocol.remarks import remarks
 from eraser.protocol.report import EraseReport, Verdict
-from eraser.protocol.visits import came_back, read_otherwise
 from quarantine.record.words.reasons import HoldCode
 
 

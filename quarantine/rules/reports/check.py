@@ -10,16 +10,18 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from eraser.protocol import buffers, codec, unallocated
+from eraser.protocol import codec
+from eraser.protocol.conclusions import buffers, unallocated
+from eraser.protocol.conclusions.remarks import remarks
 from eraser.protocol.fitness import Consequence, HealthFinding
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import Label, Unallocated
 from eraser.protocol.profile import layout_differences
-from eraser.protocol.remarks import remarks
 from eraser.protocol.report import EraseReport, Outcome, Verdict
 from quarantine.errors import BadInputError
-from quarantine.evidence import bounds, certificate, consistency, images, methods, reading, undone
+from quarantine.evidence import certificate, undone
 from quarantine.evidence.certificate import CertificateEvidence, Link
+from quarantine.evidence.checks import bounds, consistency, images, methods, reading
 from quarantine.evidence.sections import Issuer
 from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.reasons import HoldCode, HoldReason

@@ -17,7 +17,7 @@ from eraser.protocol.ticket import TICKET_TYPE, Counters, Ticket
 from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError
-from quarantine.evidence import sanitizelog
+from quarantine.evidence.checks import sanitizelog
 from quarantine.record.words.facts import SlotRecord
 
 

@@ -16,7 +16,7 @@ from eraser.case.entries import Allocating, Freed, Sent
 from eraser.case.namespaces import creation
 from eraser.case.state import CaseState
 from eraser.controller.passthru import success
-from eraser.protocol import unallocated
+from eraser.protocol.conclusions import unallocated
 from eraser.protocol.policy import Policy
 from eraser.protocol.report import CommandRecord, EraseReport, Verdict
 from tests.lab.nvme.composed.description import Layout

@@ -19,7 +19,7 @@ from eraser.drive.inspect import facts
 from eraser.erase.format import FormatResult
 from eraser.errors import DriveError, InUseError
 from eraser.host.sysfs import Host
-from eraser.protocol.applied import apply
+from eraser.protocol.conclusions.applied import apply
 from eraser.protocol.policy import Label, Method, Quirk
 from eraser.protocol.report import ControllerFacts, Outcome, Verdict
 from eraser.state.journal import read

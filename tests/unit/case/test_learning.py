@@ -16,7 +16,7 @@ from eraser.cli.plan import describe
 from eraser.erase.plan import Capabilities, FormatTarget
 from eraser.erase.sanitize import patience
 from eraser.protocol import codec
-from eraser.protocol.applied import apply
+from eraser.protocol.conclusions.applied import apply
 from eraser.protocol.policy import LimitOverrides, Limits, Method, Policy, Quirk
 from eraser.protocol.report import Verdict
 from tests.unit.case.fakes import (  # noqa: F401 - a fixture

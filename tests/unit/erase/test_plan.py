@@ -19,7 +19,7 @@ from eraser.erase.plan import (
     format_cdw10,
     make_plan,
 )
-from eraser.protocol.applied import apply
+from eraser.protocol.conclusions.applied import apply
 from eraser.protocol.policy import Label, LimitOverrides, Method, Policy, Quirk
 
 ONE = (FormatTarget(1, 0),)

@@ -19,7 +19,8 @@ from eraser.clock import MACHINE
 from eraser.errors import BadInputError
 from eraser.media.reader import BlockDevice
 from eraser.proof import verify
-from eraser.proof.probes import Canaries, Fingerprints
+from eraser.proof.probes.canaries import Canaries
+from eraser.proof.probes.fingerprints import Fingerprints
 from eraser.proof.tally import VerificationResult
 from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan, choose_mode
 from eraser.protocol.policy import VerificationMode

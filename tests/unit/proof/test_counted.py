@@ -9,9 +9,9 @@ import pytest
 
 from eraser.media.blocks import BLOCK
 from eraser.proof import counted
-from eraser.proof.canaries import Canaries
-from eraser.proof.fingerprints import Fingerprints
 from eraser.proof.plan import NamespacePlan, VerifyPlan
+from eraser.proof.probes.canaries import Canaries
+from eraser.proof.probes.fingerprints import Fingerprints
 from eraser.proof.sampling import bound, share, stratum
 from eraser.protocol.policy import VerificationMode
 

@@ -14,7 +14,8 @@ from eraser.media.blocks import BLOCK
 from eraser.proof.classify import BlockClass, _blank_or_noise, _limits, classes, classify
 from eraser.proof.counter import Counter
 from eraser.proof.noise import suspects
-from eraser.proof.probes import Canaries, Fingerprints
+from eraser.proof.probes.canaries import Canaries
+from eraser.proof.probes.fingerprints import Fingerprints
 from eraser.proof.tally import Tally
 from tests.unit.proof.test_classify import STRUCTURED
 

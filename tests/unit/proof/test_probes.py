@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from eraser.errors import BadInputError, DriveError
 from eraser.media.reader import BlockDevice
 from eraser.proof.plan import NamespacePlan
-from eraser.proof.probes import KEY_BYTES, Canaries, Fingerprints
+from eraser.proof.probes.canaries import Canaries
+from eraser.proof.probes.fingerprints import Fingerprints
+from eraser.proof.probes.probefile import KEY_BYTES
 from tests.unit.conftest import Image
 
 KEY = bytes(range(KEY_BYTES))

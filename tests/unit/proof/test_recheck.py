@@ -13,7 +13,7 @@ from eraser.proof import recheck
 from eraser.proof.recheck import Agreement
 from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan
 from eraser.protocol import codec
-from eraser.protocol.claim import Claim
+from eraser.protocol.conclusions.claim import Claim
 from eraser.protocol.policy import VerificationMode
 from eraser.protocol.report import NamespaceVerification
 from eraser.protocol.transport import claims

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from eraser.media.iocommand import COMPARE, READ, Namespace
-from eraser.proof.canaries import Canaries
+from eraser.proof.probes.canaries import Canaries
 from eraser.proof.visit import Visitor
 from eraser.protocol.report import ActRecord
 

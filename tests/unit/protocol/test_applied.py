@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eraser.protocol import codec
-from eraser.protocol.applied import Applied, apply, tolerated
+from eraser.protocol.conclusions.applied import Applied, apply, tolerated
 from eraser.protocol.errors import BadInputError
 from eraser.protocol.policy import Label, LimitOverrides, Limits, Method, Policy, Quirk
 from eraser.protocol.report import MethodRecord, Verdict

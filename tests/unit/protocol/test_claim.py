@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eraser.protocol import claim, codec
+from eraser.protocol import codec
+from eraser.protocol.conclusions import claim
 from eraser.protocol.errors import BadInputError
 from eraser.protocol.policy import VerificationMode
 from eraser.protocol.report import Verdict

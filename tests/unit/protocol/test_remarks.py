@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from eraser.protocol.conclusions.remarks import remarks
 from eraser.protocol.fitness import Consequence, Health, HealthFinding
-from eraser.protocol.remarks import remarks
 from eraser.protocol.report import HealthRecord, LinkRecord
 
 SOUND = HealthRecord(0, 100, 10, 3, 7, 7, 123456, 7890, 12, 345, 310)

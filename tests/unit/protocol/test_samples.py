@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from eraser.protocol import codec
-from eraser.protocol.applied import apply
+from eraser.protocol.conclusions.applied import apply
 from eraser.protocol.fitness import HealthFinding
 from eraser.protocol.policy import Policy
 

@@ -9,7 +9,7 @@ import pytest
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.profile import Profile
 from eraser.protocol.report import Verdict
-from quarantine.evidence import bounds, methods, reading
+from quarantine.evidence.checks import bounds, methods, reading
 from tests.lab.nvme.composed.compose import compose
 from tests.lab.nvme.composed.trial import attempt, shipped
 

@@ -28,9 +28,10 @@ from eraser.protocol.report import ActRecord, EraseReport, LinkRecord, Verdict, 
 from eraser.protocol.ticket import LastOwner
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate, clocks, consistency, methods
+from quarantine.evidence import certificate
 from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
 from quarantine.evidence.chain import ledger
+from quarantine.evidence.checks import clocks, consistency, methods
 from quarantine.evidence.sections import Certificate, HistoryLine, Issuer, ValidationDecision
 from quarantine.record.words.facts import HistoryRow
 from quarantine.record.words.states import Event, State

@@ -30,8 +30,9 @@ from eraser.protocol.report import (
     Verdict,
     VisitRecord,
 )
-from quarantine.evidence import certificate, clocks, consistency, reading
+from quarantine.evidence import certificate
 from quarantine.evidence.certificate import CertificateEvidence, Link
+from quarantine.evidence.checks import clocks, consistency, reading
 from quarantine.evidence.sections import HistoryLine, Issuer
 from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.reasons import HoldCode

@@ -22,8 +22,9 @@ from eraser.protocol.ticket import LastOwner
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine import cli, outputfile
 from quarantine.errors import BadInputError, UnreadableError
-from quarantine.evidence import certificate, consistency, testimony
+from quarantine.evidence import certificate, testimony
 from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
+from quarantine.evidence.checks import consistency
 from quarantine.evidence.sections import Certificate, HistoryLine
 from quarantine.evidence.sheet import files
 from quarantine.evidence.testimony import TestimonyResult, TestimonyStanding

@@ -15,9 +15,10 @@ from eraser.protocol import codec
 from eraser.protocol.policy import Label, Method, VerificationMode
 from eraser.protocol.report import EraseReport
 from quarantine import cli
-from quarantine.evidence import certificate, clocks, consistency
+from quarantine.evidence import certificate
 from quarantine.evidence.certificate import Link, SignedCertificate
 from quarantine.evidence.chain import ledger
+from quarantine.evidence.checks import clocks, consistency
 from quarantine.evidence.sections import Certificate, HistoryLine
 from tests.unit.quarantine.evidence.test_certificate import KEY, chain, issue
 from tests.unit.quarantine.testimony import (

@@ -14,8 +14,9 @@ import pytest
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import Method, Policy, Verification
 from eraser.protocol.report import EraseReport, Verdict
-from quarantine.evidence import certificate, consistency
+from quarantine.evidence import certificate
 from quarantine.evidence.certificate import Link
+from quarantine.evidence.checks import consistency
 from quarantine.evidence.sheet import page
 from quarantine.evidence.wording import NOT_ATTESTED
 from quarantine.rules.reports.check import Ruling, check

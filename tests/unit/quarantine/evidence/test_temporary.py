@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from eraser.protocol import codec, unallocated
+from eraser.protocol import codec
+from eraser.protocol.conclusions import unallocated
 from eraser.protocol.policy import Unallocated
 from eraser.protocol.profile import NamespaceLayout
 from eraser.protocol.report import EraseReport

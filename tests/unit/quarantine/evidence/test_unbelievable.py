@@ -19,8 +19,9 @@ from eraser.protocol.report import (
     Verdict,
     VisitRecord,
 )
-from quarantine.evidence import clocks, human
+from quarantine.evidence import human
 from quarantine.evidence.certificate import Link
+from quarantine.evidence.checks import clocks
 from quarantine.rules.reports.check import Ruling, check
 from tests.unit.quarantine.evidence.test_certificate import issue
 from tests.unit.quarantine.evidence.test_check import CLEAR_POLICY, CLEARED, ruled

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 from eraser.protocol.policy import Label, VerificationMode
 from quarantine.errors import BadInputError
-from quarantine.evidence import clocks, human, outcomes, reading, sanitizelog, sentcommands
+from quarantine.evidence import human
+from quarantine.evidence.checks import clocks, outcomes, reading, sanitizelog, sentcommands
 from quarantine.evidence.sections import (
     Certificate,
     Technique,

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from eraser.protocol.applied import Applied, apply, tolerated
+from eraser.protocol.conclusions.applied import Applied, apply, tolerated
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import Label, Method
 from eraser.protocol.report import ControllerFacts, EraseReport, MethodRecord, Verdict
 from quarantine.errors import BadInputError
-from quarantine.evidence import sanitizelog
-from quarantine.evidence.sanitizelog import SanitizeStatus
-from quarantine.evidence.sentcommands import SentCommands
+from quarantine.evidence.checks import sanitizelog
+from quarantine.evidence.checks.sanitizelog import SanitizeStatus
+from quarantine.evidence.checks.sentcommands import SentCommands
 
 MOST_RECORDS = 4096
 """In one report: as often as a drive has namespaces, some times over."""

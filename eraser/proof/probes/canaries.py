@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from eraser.errors import DriveError
 from eraser.media.blocks import block_length
 from eraser.media.reader import BlockDevice, Tick
-from eraser.proof.probefile import check_key
+from eraser.proof.probes.probefile import check_key
 from eraser.proof.sampling import places
 
 _SECTOR = 512

@@ -11,9 +11,9 @@ from itertools import chain, islice
 from eraser.errors import BadInputError
 from eraser.media.blocks import BLOCK, block_count
 from eraser.media.reader import BlockDevice, Tick
-from eraser.proof import probefile
 from eraser.proof.classify import repeated
-from eraser.proof.probefile import check_key
+from eraser.proof.probes import probefile
+from eraser.proof.probes.probefile import check_key
 from eraser.proof.sampling import SEQUENTIAL_PER_RANDOM
 
 _PEEK = 1 << 20
@@ -170,7 +170,7 @@ class Fingerprints:
         return self._digests[16 * at : 16 * at + 16] == self._digest(index, block)
 
     def dump(self) -> bytes:
-        """The bytes that :func:`eraser.proof.probefile.save` writes."""
+        """The bytes that :func:`eraser.proof.probes.probefile.save` writes."""
         head = array("Q", [self.nsid, self.cap, self.looked, self.unreadable, self.stride])
         head.extend([self._seen, self.blocks, len(self._indexes)])
         return head.tobytes() + self._indexes.tobytes() + bytes(self._digests)

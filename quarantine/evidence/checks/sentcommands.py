@@ -12,7 +12,7 @@ from datetime import datetime
 
 from eraser.protocol.policy import Method
 from eraser.protocol.report import CommandRecord, EraseReport, MethodRecord
-from quarantine.evidence import clocks
+from quarantine.evidence.checks import clocks
 
 SANITIZE_OPCODE, FORMAT_OPCODE, NAMESPACE_OPCODE = 0x84, 0x80, 0x0D
 """NVM Express Base 2.0, figure 138 (admin opcodes)."""

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from eraser.protocol.report import Verdict
 from quarantine.errors import BadInputError
-from quarantine.evidence import sanitizelog, terms
+from quarantine.evidence import terms
+from quarantine.evidence.checks import sanitizelog
 from quarantine.evidence.sections import Technique
 
 UNTOLD = "Log 81h after it is not on record"

@@ -4,9 +4,3 @@ Reading back tells what a drive answers now. Only a probe tells that this is not
 have answered before: canaries are blocks that we wrote, fingerprints are keyed hashes of what the
 last owner left. Keys are secret until the case ends, so nobody can forge or look for a probe.
 """
-
-from eraser.proof.canaries import Canaries, Planting
-from eraser.proof.fingerprints import Fingerprints
-from eraser.proof.probefile import KEY_BYTES
-
-__all__ = ["KEY_BYTES", "Canaries", "Fingerprints", "Planting"]

@@ -9,11 +9,11 @@ import math
 import re
 from collections.abc import Iterator
 
+from eraser.protocol.conclusions.visits import came_back, is_last, read_otherwise
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import Method, VerificationMode
 from eraser.protocol.report import EraseReport, NamespaceVerification, VerificationRecord
-from eraser.protocol.visits import came_back, is_last, read_otherwise
-from quarantine.evidence.sentcommands import SentCommands
+from quarantine.evidence.checks.sentcommands import SentCommands
 
 BLOCK = 4096
 """Bytes of one block as counted here, whatever the drive's sector size is."""

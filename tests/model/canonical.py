@@ -28,7 +28,7 @@ def canonical(world: World) -> World:
         drive if drive.data in (CLEAN, *alive) else drive._replace(data=GONE)
         for drive in world.drives
     )
-    places = tuple(_place(p, place, alive) for p, place in enumerate(world.places))
+    places = tuple(_cached(p, place, alive) for p, place in enumerate(world.places))
     known = tuple(_known(places, each) for each in world.known)
     return World(drives, places, known, world.budget)
 
@@ -57,7 +57,6 @@ def _known(places: tuple[Place, ...], known: Known | None) -> Known | None:
     return known
 
 
-@functools.cache
 def _place(p: int, place: Place, alive: frozenset[int]) -> Place:
     provider, record = _placement(p, place.provider, place.record)
     spelt = _ranks(place.mail, record, place.accepted, place.entry, place.hello)
@@ -78,6 +77,9 @@ def _place(p: int, place: Place, alive: frozenset[int]) -> Place:
         number = dict(spelt)[place.accepted.generation]
         changes["accepted"] = place.accepted._replace(generation=number)
     return place._replace(**changes, mail=_mail(place.mail, spelt))
+
+
+_cached = functools.cache(_place)
 
 
 @functools.cache

@@ -25,12 +25,13 @@ _GREEN = pytest.StashKey[bool]()
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _uncollected() -> Iterator[None]:
-    """Without Python's search for cycles: states have none, are all kept, and it would look through
-    millions of them again and again."""
-    gc.disable()
+def _old_uncollected() -> Iterator[None]:
+    """Python's search for cycles looks at young objects alone. Each step makes some, which live for
+    a moment. States have none and are all kept: it would look through millions again and again."""
+    young, middle, old = gc.get_threshold()
+    gc.set_threshold(100_000, 10, 1_000_000_000)
     yield
-    gc.enable()
+    gc.set_threshold(young, middle, old)
 
 
 def known(item: pytest.Item) -> searched.Searched | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T", bound=Hashable)
@@ -22,6 +22,15 @@ class Names(Generic[T]):
             found = self._numbers[thing] = len(self._things)
             self._things.append(thing)
         return found
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+    def __contains__(self, thing: T) -> bool:
+        return thing in self._numbers
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._things)
 
     def __getitem__(self, number: int) -> T:
         return self._things[number]

@@ -13,6 +13,7 @@ guarantee with the rely computed, or thread-modular model checking (Flanagan, Qa
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,47 +21,25 @@ from dataclasses import dataclass
 from quarantine.record.words.states import State
 from tests.model.beside import Beside, Deed
 from tests.model.common import Common, Face
+from tests.model.graph import Graph
 from tests.model.protocol import Protocol
 from tests.model.search import Found, Slip, short
 from tests.model.world import NOWHERE, Place, World
 
 
-class Ways:
-    """Every state of a host beside another, and its own steps between them."""
+class Ways(Graph):
+    """Every state of a host beside another, and its own steps between them, but for misfortunes."""
 
     def __init__(self, spelt: Callable[[int], tuple[Place, Common]]) -> None:
+        super().__init__()
         self.spelt = spelt
-        self.parents: dict[int, tuple[int, str] | None] = {}
-        self.own: dict[int, tuple[int, ...]] = {}
-        """What a state's own steps lead to, but for misfortunes."""
         self.deeds = 0
         """Different things that one host does to another."""
 
-    def trace(self, state: int) -> tuple[str, ...]:
-        """A way to ``state``: steps of this host, and what the other one did meanwhile."""
-        names: list[str] = []
-        parent = self.parents[state]
-        while parent is not None:
-            state, name = parent
-            names.append(name)
-            parent = self.parents[state]
-        return tuple(reversed(names))
-
-    def stuck(self, question: Question) -> Iterator[int]:
+    def unanswered(self, question: Question) -> Iterator[int]:
         """States, in the order found, from which no own steps lead to where it asks for."""
-        backward: dict[int, list[int]] = {}
-        for state, following in self.own.items():
-            for after in following:
-                backward.setdefault(after, []).append(state)
-        todo = deque(state for state in self.parents if question.good(*self.spelt(state)))
-        reached = set(todo)
-        while todo:
-            for before in backward.get(todo.popleft(), ()):
-                if before not in reached:
-                    reached.add(before)
-                    todo.append(before)
-        left = (state for state in self.parents if state not in reached)
-        return (state for state in left if question.wanted(*self.spelt(state)))
+        stuck = self.stuck(lambda state: question.good(*self.spelt(state)))
+        return (state for state in stuck if question.wanted(*self.spelt(state)))
 
 
 @dataclass(frozen=True)
@@ -118,19 +97,19 @@ class _Search:
         self.beside, self.limit = beside, limit
         self.ways = Ways(lambda state: (beside.place(state), beside.common(state)))
         self._todo: deque[int] = deque()
-        self._at: dict[int, list[int]] = {}
+        self._at: dict[int, array[int]] = {}
         """The states that were taken up, by the number of their common things."""
         self._deeds: dict[int, dict[Deed, str]] = {}
         """What a host may suffer, by the number of the common things before."""
 
     def run(self) -> Found[int] | Ways:
         for start in self.beside.starts():
-            self._found(start, None)
+            self._found(start)
         while self._todo:
             state = self._todo.popleft()
-            self._at.setdefault(self.beside.shared(state), []).append(state)
+            self._at.setdefault(self.beside.shared(state), array("q")).append(state)
             for deed, name in self._deeds.get(self.beside.shared(state), {}).items():
-                self._found(self.beside.suffered(state, deed), (state, name))
+                self._found(self.beside.suffered(state, deed), state, name)
             try:
                 wrong = self._taken_up(state)
             except Slip as slip:
@@ -146,25 +125,24 @@ class _Search:
         for name, after, deed in self.beside.steps(state):
             if why := self.beside.broken(state, name, after):
                 return Found(why, (*self.ways.trace(state), name), after)
-            self._found(after, (state, name))
+            self._found(after, state, name)
             if self.beside.common(after).budget == budget:
                 own.append(after)
             if deed is not None and deed not in self._deeds.setdefault(common, {}):
                 self._deed(common, deed, f"meanwhile elsewhere: {short(name)}")
-        self.ways.own[state] = tuple(own)
+        self.ways.lead(state, own)
         return None
 
     def _deed(self, common: int, deed: Deed, name: str) -> None:
         self._deeds[common][deed] = name
         self.ways.deeds += 1
         for sufferer in self._at.get(common, ()):
-            self._found(self.beside.suffered(sufferer, deed), (sufferer, name))
+            self._found(self.beside.suffered(sufferer, deed), sufferer, name)
 
-    def _found(self, state: int, how: tuple[int, str] | None) -> None:
-        if state not in self.ways.parents:
-            self.ways.parents[state] = how
+    def _found(self, state: int, before: int | None = None, name: str = "") -> None:
+        if self.ways.found(state, before, name):
             self._todo.append(state)
-            if len(self.ways.parents) > self.limit:
+            if len(self.ways) > self.limit:
                 raise RuntimeError(f"expected at most {self.limit} states, found more")
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from tests.model.graph import Graph
+
 S = TypeVar("S", bound=Hashable)
 
 Step = tuple[str, S]
@@ -31,49 +33,13 @@ class Found(Generic[S]):
         return "\n".join([f"{self.broken}, by:", *lines, f"  in {self.last}"])
 
 
-@dataclass(frozen=True)
-class Graph(Generic[S]):
-    """All reachable states, when nothing was found."""
-
-    parents: dict[S, tuple[S, str] | None]
-    successors: dict[S, tuple[S, ...]]
-
-    def __len__(self) -> int:
-        return len(self.parents)
-
-    def trace(self, state: S) -> tuple[str, ...]:
-        """The steps from the start to ``state``."""
-        names: list[str] = []
-        parent = self.parents[state]
-        while parent is not None:
-            state, name = parent
-            names.append(name)
-            parent = self.parents[state]
-        return tuple(reversed(names))
-
-    def stuck(self, good: Callable[[S], bool]) -> Iterator[S]:
-        """States, in the order found, from which no good state can be reached."""
-        backward: dict[S, list[S]] = {}
-        for state, following in self.successors.items():
-            for after in following:
-                backward.setdefault(after, []).append(state)
-        todo = deque(filter(good, self.parents))
-        reached = set(todo)
-        while todo:
-            for before in backward.get(todo.popleft(), ()):
-                if before not in reached:
-                    reached.add(before)
-                    todo.append(before)
-        return (state for state in self.parents if state not in reached)
-
-
 class Slip(Exception):
     """A promise was broken in the middle of a step; the message says which."""
 
 
 def _guarded(
-    steps: Callable[[S], Iterable[tuple[str, S]]], state: S
-) -> Iterator[tuple[str, S | Slip]]:
+    steps: Callable[[int], Iterable[Step[int]]], state: int
+) -> Iterator[tuple[str, int | Slip]]:
     try:
         yield from steps(state)
     except Slip as slip:
@@ -81,34 +47,30 @@ def _guarded(
 
 
 def search(
-    starts: Iterable[S],
-    steps: Callable[[S], Iterable[tuple[str, S]]],
-    broken: Callable[[S, str, S], str],
+    starts: Iterable[int],
+    steps: Callable[[int], Iterable[Step[int]]],
+    broken: Callable[[int, str, int], str],
     limit: int,
-) -> Found[S] | Graph[S]:
+) -> Found[int] | Graph:
     """Every state reachable from ``starts``, or the first step that ``broken`` has a word for.
 
     Raises ``RuntimeError`` beyond ``limit`` states: a model that does not end proves nothing.
     """
-    parents: dict[S, tuple[S, str] | None] = dict.fromkeys(starts)
-    successors: dict[S, tuple[S, ...]] = {}
-    todo = deque(parents)
+    graph = Graph()
+    todo = deque(filter(graph.found, starts))
     while todo:
         state = todo.popleft()
-        following: list[S] = []
+        following: list[int] = []
         for name, after in _guarded(steps, state):
             if isinstance(after, Slip):
-                trace = Graph(parents, successors).trace(state)
-                return Found(str(after), (*trace, "and then"), state)
+                return Found(str(after), (*graph.trace(state), "and then"), state)
             why = broken(state, name, after)
             if why:
-                trace = Graph(parents, successors).trace(state)
-                return Found(why, (*trace, name), after)
+                return Found(why, (*graph.trace(state), name), after)
             following.append(after)
-            if after not in parents:
-                parents[after] = (state, name)
+            if graph.found(after, state, name):
                 todo.append(after)
-                if len(parents) > limit:
+                if len(graph) > limit:
                     raise RuntimeError(f"expected at most {limit} states, found more")
-        successors[state] = tuple(following)
-    return Graph(parents, successors)
+        graph.lead(state, following)
+    return graph

@@ -7,9 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+from tests.model.graph import Graph
 from tests.model.mutate import Memo, Switch
 from tests.model.names import Names
-from tests.model.search import Found, Graph, Step, search
+from tests.model.search import Found, Step, search
 
 W = TypeVar("W", bound=Hashable)
 
@@ -60,6 +61,6 @@ class System(ABC, Generic[W]):
         """The guards that say what may happen next, as bits."""
         return self._steps_of.asked(number)
 
-    def run(self) -> Found[int] | Graph[int]:
+    def run(self) -> Found[int] | Graph:
         """Searches it all."""
         return search([self.start()], self.steps, self.broken, self.limit)

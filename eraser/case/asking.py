@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import TypeVar
 
-from eraser.case.probes import FEATURE_ERROR_RECOVERY
+from eraser.case.probes import FEATURE_ERROR_RECOVERY, make_readable
 from eraser.case.session import CaseSession
 from eraser.controller.nvme import Controller
 from eraser.controller.passthru import FEATURE_CAPABILITIES, FEATURE_SAVED, CommandError
@@ -36,45 +36,66 @@ ABORTED = "Abort of a command that has ended"
 
 def ask(session: CaseSession) -> list[str]:
     """All of it; what was not done, each with why. Raises :class:`DriveError` for a drive that
-    does not answer."""
-    controller = session.controller
-    logs: list[Callable[[], object]] = [
-        controller.smart_log,
-        controller.firmware_log,
-        lambda: controller.log(_ERROR_LOG, 64, "the Error Information log (01h)"),
-        lambda: controller.log(_SELF_TEST_LOG, 564, "the Device Self-test log (06h)"),
+    does not come back from one of them."""
+    controller, asked = session.controller, _Asked(session)
+    error_log, self_test_log = "the Error Information log (01h)", "the Device Self-test log (06h)"
+    looks: list[tuple[str, Callable[[], object]]] = [
+        ("the SMART log (02h)", controller.smart_log),
+        ("the Firmware Slot log (03h)", controller.firmware_log),
+        (error_log, lambda: controller.log(_ERROR_LOG, 64, error_log)),
+        (self_test_log, lambda: controller.log(_SELF_TEST_LOG, 564, self_test_log)),
     ]
     if controller.identify().can_sanitize:
-        logs.append(controller.sanitize_log)
-    looks: list[Callable[[], object]] = [
-        *(logs * OFTEN),
-        *(functools.partial(_set_again, controller, fid) for fid in _ASKED),
-        *(
-            functools.partial(_set_again, controller, FEATURE_ERROR_RECOVERY, nsid)
-            for nsid in controller.active_namespaces()
-        ),
-        functools.partial(_name_host_again, controller),
-    ]
-    for look in looks:
-        _unmoved(look)
-    saved = [_unmoved(functools.partial(_save_again, controller, fid)) for fid in _ASKED]
-    undone = _abort_nothing(session)
-    if not any(saved):
-        undone.append(f"{SAVED}: the drive saves none of those that are set to what they are")
-    return undone
+        looks.append(("the Sanitize Status log (81h)", controller.sanitize_log))
+    for name, look in looks * OFTEN:
+        asked(name, look)
+    for fid in _ASKED:
+        asked(_set(fid), functools.partial(_set_again, controller, fid))
+    for nsid in controller.active_namespaces():
+        again = functools.partial(_set_again, controller, FEATURE_ERROR_RECOVERY, nsid)
+        asked(_set(FEATURE_ERROR_RECOVERY), again)
+    asked(_set(_HOST_IDENTIFIER), functools.partial(_name_host_again, controller))
+    saved = [asked(SAVED, functools.partial(_save_again, controller, fid)) for fid in _ASKED]
+    if not any(saved) and SAVED not in asked.unended:
+        asked.undone.append(f"{SAVED}: the drive saves none of those that are set to what they are")
+    asked(ABORTED, functools.partial(_abort_nothing, controller, asked.undone))
+    return asked.undone
 
 
 T = TypeVar("T")
 
 
-def _unmoved(look: Callable[[], T]) -> T | None:
-    """What it gives; None where the drive refused it. Raises for a drive that does not answer."""
-    try:
-        return look()
-    except CommandError as error:
-        if error.status is None:
-            raise
-        return None
+def _set(fid: int) -> str:
+    return f"feature {fid:02X}h set to what it is"
+
+
+class _Asked:
+    """Asks, and remembers what a drive never ended.
+
+    A drive is asked for that no second time, and is no worse for it where it comes back: a host
+    that does not ask for it never meets that, and the kernel resets the drive for one that does.
+    """
+
+    def __init__(self, session: CaseSession) -> None:
+        self._session = session
+        self.undone: list[str] = []
+        self.unended: set[str] = set()
+
+    def __call__(self, name: str, look: Callable[[], T]) -> T | None:
+        """What it gives; None where the drive refused it, or never ended it. Raises
+        :class:`DriveError` where it does not come back."""
+        if name in self.unended:
+            return None
+        try:
+            return look()
+        except CommandError as error:
+            if error.status is None:
+                self._session.controller.wait_live(self._session.limits.ready, namespaces=False)
+                # A reset brings back what is saved.
+                make_readable(self._session)
+                self.unended.add(name)
+                self.undone.append(f"{name}: the drive did not end one")
+            return None
 
 
 def _set_again(controller: Controller, fid: int, nsid: int = 0) -> None:
@@ -104,17 +125,15 @@ def _name_host_again(controller: Controller) -> None:
         raise controller.failed(record, "the host identifier set to what it is")
 
 
-def _abort_nothing(session: CaseSession) -> list[str]:
-    """As often as anything is asked; why it was not done, where it was not.
-
-    A drive that never ends one is asked for no second, and is no worse for it where it comes back:
-    a host that aborts nothing never meets that. Raises :class:`DriveError` where it does not.
-    """
+def _abort_nothing(controller: Controller, undone: list[str]) -> None:
+    """As often as anything is asked; into ``undone`` why it was not done. Raises
+    :class:`CommandError` for one that has no end."""
     done = 0
     for _ in range(OFTEN):
-        record = manage.abort(session.controller, _IO_QUEUE, _NO_COMMAND)
-        if session.controller.failed(record, "an end of the abort").status is None:
-            session.controller.wait_live(session.limits.ready, namespaces=False)
-            return [f"{ABORTED}: the drive did not end one"]
+        record = manage.abort(controller, _IO_QUEUE, _NO_COMMAND)
+        problem = controller.failed(record, "an end of the abort")
+        if problem.status is None:
+            raise problem
         done += record.status == 0
-    return [] if done else [f"{ABORTED}: the drive refused all"]
+    if not done:
+        undone.append(f"{ABORTED}: the drive refused all")

@@ -134,6 +134,8 @@ def _plant_one(session: CaseSession, layout: NamespaceLayout) -> tuple[int, str,
         return 0, f"{where}: no block device", 0
     try:
         with session.disk(path, writable=True) as device:
+            if device.size < layout.size:
+                return 0, f"{where}: {_short(layout.size, device.size)}", 0
             canaries = canaries_of(session, layout)
             found = canaries.plant(device, session.tell)
             if found.planted:
@@ -235,7 +237,7 @@ def reading_plan(session: CaseSession, *, probes: bool) -> VerifyPlan:
 def namespaces_to_read(session: CaseSession, *, probes: bool) -> tuple[NamespacePlan, ...]:
     """Every namespace that has a block device, with the ``probes`` that must be gone.
 
-    Raises :class:`DriveError` for one that cannot be opened.
+    Raises :class:`DriveError` for one that cannot be opened, or whose disk shows less than it has.
     """
     _key(session)  # before anything asks whether probes stand: a lost key makes them void
     inspected = {layout.nsid: layout for layout in layouts(session)}
@@ -244,6 +246,9 @@ def namespaces_to_read(session: CaseSession, *, probes: bool) -> tuple[Namespace
     for nsid, path in sorted(session.hold.paths.items()):
         with session.disk(path) as device:
             size = device.size
+        found = session.controller.identify_namespace(nsid)
+        if size < found.size:
+            raise DriveError(f"namespace {nsid}: {_short(found.size, size)}")
         known = inspected.get(nsid)
         namespaces.append(
             NamespacePlan(
@@ -255,18 +260,17 @@ def namespaces_to_read(session: CaseSession, *, probes: bool) -> tuple[Namespace
                 else None,
                 _prints(session, nsid) if probes and session.state.kept(nsid) else None,
                 PassthroughReader(
-                    Namespace.of(
-                        nsid,
-                        session.controller.identify_namespace(nsid),
-                        session.limits.command,
-                        session.host,
-                    ),
-                    patience,
+                    Namespace.of(nsid, found, session.limits.command, session.host), patience
                 ),
                 nsid in temporary,
             )
         )
     return tuple(namespaces)
+
+
+def _short(wanted: int, found: int) -> str:
+    """Where the kernel has not looked since a Format, say: the rest would be read by nobody."""
+    return f"expected a disk of {wanted} bytes, as the drive has it, found one of {found}"
 
 
 def _prints(session: CaseSession, nsid: int) -> Fingerprints | None:

@@ -12,7 +12,7 @@ from eraser.drive.residues import residues
 from eraser.protocol import codec
 from eraser.protocol.conclusions import buffers
 from eraser.protocol.conclusions.applied import tolerated
-from eraser.protocol.conclusions.unallocated import SMALLEST, manages
+from eraser.protocol.conclusions.unallocated import SMALLEST, manages, told
 from eraser.protocol.policy import Label, Unallocated
 from eraser.protocol.profile import Profile
 from eraser.protocol.report import (
@@ -142,7 +142,7 @@ def hold_reasons(
     if after.differences and state.restored is not None:
         found += state.restored.problems
     if after.health is not None:
-        found += unfit(after.health, request.policy.health)
+        found += unfit(after.health, request.policy.health, inspected, after.facts)
     return tuple(dict.fromkeys(found))
 
 
@@ -176,8 +176,8 @@ def _told_late(state: CaseState, after: ControllerFacts | None) -> int:
     if state.allocating is not None and state.allocated is not None:
         read = sum(each.size for each in state.allocated.namespaces)
         known = max(state.allocating.capacity, read + state.allocated.left)
-    more = after.unallocated_bytes - known
-    return more if more >= SMALLEST and after.unallocated_bytes <= after.total_bytes else 0
+    more = told(after) - known
+    return more if more >= SMALLEST else 0
 
 
 def _revisions(profile: Profile) -> frozenset[str]:
@@ -196,10 +196,11 @@ def assemble(
     """The host's testimony, unsigned."""
     verdict, reasons = judge_case(state, ending, after)
     reasons += hold_reasons(request, state, verdict, after)
-    looked = after.facts or (None if state.inspected is None else state.inspected.facts)
+    before = None if state.inspected is None else state.inspected.facts
+    looked = after.facts or before
     retire = () if looked is None else tuple(unmendable(looked))
     if after.health is not None:
-        retire += final(after.health, request.policy.health)
+        retire += final(after.health, request.policy.health, before, after.facts)
     if verdict is not Verdict.ERASED and looked is not None:
         # What kept the commands from the drive is why it is not erased.
         reasons += tuple(obstacles(looked))

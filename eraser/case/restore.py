@@ -189,6 +189,7 @@ def _one(session: CaseSession, step: LayoutStep) -> list[str]:
                 note=f"LBA format of namespace {step.nsid}",
             )
         )
+    listed = capacity.listed(session)
     record = _create_one(session, step, layout)
     problems = wrong(record)
     if record.status == creation.NO_CAPACITY:
@@ -199,6 +200,10 @@ def _one(session: CaseSession, step: LayoutStep) -> list[str]:
             "(size_tolerance), approve it and release the slot"
         )
     nsid = manage.created(record)
+    if record.status == 0 and not nsid:
+        # nvme-cli 2.5 and 3.0-rc1 print no result of a success where others do.
+        new = capacity.listed(session) - listed
+        nsid = new.pop() if len(new) == 1 else 0
     if not nsid:
         return problems
     if nsid != step.nsid:

@@ -216,7 +216,7 @@ def _visit(
             large = _largest(session, namespace.path, travels)
             if _carries_more(session, large):
                 undone.append(f"reads of more than {large >> 10} KiB by one command")
-            with session.disk(namespace.path, writable=writable) as device:
+            with session.disk(namespace.path, writable=writable, rescue=namespace.rescue) as device:
                 visitor = Visitor(
                     device,
                     travels,
@@ -238,6 +238,9 @@ def _visit(
                     visitor.close()
                 acts += visitor.acts
                 undone += [f"namespace {namespace.nsid}: {why}" for why in visitor.undone]
+            # Where the drive never ended one of them, the kernel has reset it.
+            session.controller.wait_live(session.limits.ready, namespaces=False)
+            make_readable(session)
         except DriveError as error:
             undone.append(f"namespace {namespace.nsid}: {error}")
     return acts

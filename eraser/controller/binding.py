@@ -13,6 +13,9 @@ from eraser.host.idle import prove_idle
 from eraser.host.sysfs import AbsentError, Host, PciFunction
 
 NVME = "nvme"
+SHUTDOWN = 60.0
+"""Seconds that the driver waits at most for a drive to shut down, as it lets go of one
+(shutdown_timeout in drivers/nvme/host/core.c: RTD3E, at least 5 s and at most this)."""
 
 
 def ensure_nvme_driver(host: Host, address: str, *, timeout: float) -> bool:
@@ -62,13 +65,14 @@ def rebind(host: Host, address: str, *, timeout: float) -> Rebound:
 
     The driver announces a shutdown as it lets go (CC.SHN, Base 3.6.1; nvme_remove in
     drivers/nvme/host/pci.c). Nobody may hold its controller or disks. Returns before the controller
-    is live. Raises :class:`DriveError` where the kernel took longer than ``timeout`` seconds.
+    is live. Raises :class:`DriveError` where the kernel took longer than ``timeout`` seconds, and
+    :data:`SHUTDOWN` to let go.
     """
     function = PciFunction(host, address)
     if function.driver != NVME:
         return Rebound(f"expected the nvme driver at {address}, found {function.driver}")
     unbind, bind = f"{function.directory}/driver/unbind", f"/sys/bus/pci/drivers/{NVME}/bind"
-    if problem := write_by_child(function, unbind, timeout):
+    if problem := write_by_child(function, unbind, timeout + SHUTDOWN):
         return Rebound(problem)
     told = registers.read(function)
     # To this driver by name: another one may have been told to take all drives of this kind.

@@ -37,6 +37,10 @@ NO_FUNCTION_RESET = "the kernel knows none for it"
 MAX_NAMESPACES = 1024
 """No drive that we know has more; firmware that lists them for ever must not keep us, and what was
 sent to so many still fits into a report."""
+_NO_NAMESPACE = 0x00B
+_NO_LIST = frozenset({0x002, _NO_NAMESPACE})
+"""Invalid Field, of a drive that does not know CNS 02h, which came with NVMe 1.1; and Invalid
+Namespace or Format, of one that knows a single bit of CNS, as 1.0 has it (Base 2.0, figure 126)."""
 
 
 class Controller(HeldController, AdminQueue):
@@ -90,7 +94,31 @@ class Controller(HeldController, AdminQueue):
 
     def active_namespaces(self) -> tuple[int, ...]:
         """NSIDs attached to this controller (CNS 02h). Raises :class:`DriveError`."""
-        return self._namespaces(CNS_ACTIVE, "active namespaces")
+        try:
+            return self._namespaces(CNS_ACTIVE, "active namespaces")
+        except CommandError as error:
+            identify = self.identify()
+            if error.status not in _NO_LIST or identify.version:
+                raise
+        return self._one_by_one(identify.namespaces)
+
+    def _one_by_one(self, most: int) -> tuple[int, ...]:
+        """As the kernel looks for namespaces on a drive of NVMe 1.0, which has no list of them."""
+        if most > MAX_NAMESPACES:
+            raise DriveError(
+                f"{self.address}: expected at most {MAX_NAMESPACES} namespaces, found {most}"
+            )
+        return tuple(nsid for nsid in range(1, most + 1) if self._is_active(nsid))
+
+    def _is_active(self, nsid: int) -> bool:
+        what = f"Identify Namespace {nsid}"
+        try:
+            raw = self.read(IDENTIFY, spec.IDENTIFY_BYTES, what, nsid=nsid, cdw10=CNS_NAMESPACE)
+        except CommandError as error:
+            if error.status != _NO_NAMESPACE:
+                raise
+            return False
+        return any(raw[:8])  # NSZE, zeros for one that is not
 
     def allocated_namespaces(self) -> tuple[int, ...]:
         """NSIDs that exist in the subsystem (CNS 10h), also detached ones.

@@ -71,6 +71,8 @@ class IdentifyController:
     mdts: int
     total_bytes: int
     unallocated_bytes: int
+    namespaces: int
+    """NN: no NSID is higher."""
     sanicap: int
     oncs: int
     fna: int
@@ -106,6 +108,7 @@ class IdentifyController:
             mdts=raw[77],
             total_bytes=_number(raw, 280, 16),
             unallocated_bytes=_number(raw, 296, 16),
+            namespaces=_number(raw, 516, 4),
             sanicap=_number(raw, 328, 4),
             oncs=_number(raw, 520, 2),
             fna=raw[524],

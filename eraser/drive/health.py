@@ -6,7 +6,7 @@ from eraser.controller.spec import SmartLog
 from eraser.host.sysfs import Host, PciFunction
 from eraser.protocol.conclusions.remarks import remarks
 from eraser.protocol.fitness import Consequence, Health
-from eraser.protocol.report import HealthRecord, LinkRecord
+from eraser.protocol.report import ControllerFacts, HealthRecord, LinkRecord
 
 
 def read(raw: bytes, before: bytes | None = None) -> HealthRecord:
@@ -31,20 +31,20 @@ def read(raw: bytes, before: bytes | None = None) -> HealthRecord:
     )
 
 
-def unfit(health: HealthRecord, policy: Health) -> tuple[str, ...]:
+def unfit(health: HealthRecord, policy: Health, *looks: ControllerFacts | None) -> tuple[str, ...]:
     """Why the drive must not be handed out, empty where it may."""
     return tuple(
         remark.text
-        for remark in remarks(health, policy)
+        for remark in remarks(health, policy, *looks)
         if remark.consequence is not Consequence.NOTE
     )
 
 
-def final(health: HealthRecord, policy: Health) -> tuple[str, ...]:
+def final(health: HealthRecord, policy: Health, *looks: ControllerFacts | None) -> tuple[str, ...]:
     """What of it the policy retires a drive for."""
     return tuple(
         remark.text
-        for remark in remarks(health, policy)
+        for remark in remarks(health, policy, *looks)
         if remark.consequence is Consequence.RETIRE
     )
 

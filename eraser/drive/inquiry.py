@@ -55,7 +55,7 @@ _EXTENDED_STATUS = 1
 _VERSION_2 = 2 << 16
 _BOOT_LOG = "the Boot Partition log (15h)"
 _BOOT_PART = 64 << 10
-"""Bytes in one command; no drive's MDTS is smaller than that in practice."""
+"""Bytes in one command, where the drive's MDTS allows as many."""
 BOOT_READ_MOST = 4 << 20
 """Bytes of a boot partition that are worth a second of every look."""
 _LPA_OFFSET = 1 << 2
@@ -211,7 +211,8 @@ def boot_partitions(
     found = None if raw is None else statelogs.boot_partitions(raw)
     if found is None or found.size > BOOT_READ_MOST or not identify.lpa & _LPA_OFFSET:
         return found
-    digests = tuple(_boot_digest(controller, number, found.size) for number in (0, 1))
+    piece = min(_BOOT_PART, 4096 << identify.mdts) if identify.mdts else _BOOT_PART
+    digests = tuple(_boot_digest(controller, number, found.size, piece) for number in (0, 1))
     return replace(found, digests=digests if all(digests) else ())
 
 
@@ -220,14 +221,14 @@ def _tells_by_register(identify: IdentifyController) -> bool:
     return identify.version < _VERSION_2 and identify.can_manage_firmware
 
 
-def _boot_digest(controller: Controller, number: int, size: int) -> str:
-    """SHA-256 of a boot partition; empty where the drive does not show it."""
+def _boot_digest(controller: Controller, number: int, size: int, piece: int) -> str:
+    """SHA-256 of a boot partition, read in pieces; empty where the drive does not show it."""
     digest = hashlib.sha256()
-    for offset in range(0, size, _BOOT_PART):
+    for offset in range(0, size, piece):
         raw = _log(
             controller,
             LOG_BOOT_PARTITION,
-            min(_BOOT_PART, size - offset),
+            min(piece, size - offset),
             _BOOT_LOG,
             number,
             statelogs.BOOT_BYTES + offset,

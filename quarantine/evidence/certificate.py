@@ -13,7 +13,6 @@ from typing import Any
 from eraser.protocol import codec
 from eraser.protocol.conclusions.remarks import remarks
 from eraser.protocol.errors import BadInputError as BadWireError
-from eraser.protocol.fitness import Health
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import Label
 from eraser.protocol.report import (
@@ -153,7 +152,7 @@ def build(
         source=source,
         sanitization=sanitization,
         verification=verification,
-        condition=_condition(report.health, order.policy.health),
+        condition=_condition(order, report, report.health),
         case=Case(
             order_id=order.order_id,
             generation=order.generation,
@@ -510,7 +509,8 @@ def _verification(report: EraseReport, record: VerificationRecord) -> Verificati
     )
 
 
-def _condition(health: HealthRecord, policy: Health) -> MediumHealth:
+def _condition(order: EraseOrder, report: EraseReport, health: HealthRecord) -> MediumHealth:
+    looks = report.facts_before, report.facts_after
     return MediumHealth(
         critical_warning=health.critical_warning,
         available_spare=health.available_spare,
@@ -521,5 +521,8 @@ def _condition(health: HealthRecord, policy: Health) -> MediumHealth:
         spare_threshold=health.spare_threshold,
         new_media_errors=max(0, health.media_errors_after - health.media_errors_before),
         link="" if health.link is None else wording.link(health.link),
-        remarks=tuple(f"{r.text} ({r.consequence})" for r in remarks(health, policy)),
+        remarks=tuple(
+            f"{each.text} ({each.consequence})"
+            for each in remarks(health, order.policy.health, *looks)
+        ),
     )

@@ -23,10 +23,9 @@ not give it."""
 
 
 def told(session: CaseSession) -> int:
-    """UNVMCAP, bytes; 0 where it is more than there is in all. Raises :class:`DriveError`."""
-    identify = session.controller.identify()
-    bytes_ = identify.unallocated_bytes
-    return bytes_ if bytes_ <= identify.total_bytes else 0
+    """UNVMCAP, bytes, as far as it is a figure. Raises :class:`DriveError`."""
+    now, facts = session.controller.identify(), _inspected(session.state)
+    return unallocated.figure(now.unallocated_bytes, now.total_bytes, facts)
 
 
 def listed(session: CaseSession) -> set[int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from eraser.protocol.fitness import Consequence, Health, HealthFinding
-from eraser.protocol.report import HealthRecord, LinkRecord
+from eraser.protocol.report import ControllerFacts, HealthRecord, LinkRecord
 
 _WARNINGS = (
     (HealthFinding.SPARE_LOW, "available spare below its threshold"),
@@ -30,15 +30,41 @@ class Remark:
     text: str
 
 
-def remarks(health: HealthRecord, policy: Health) -> tuple[Remark, ...]:
-    """Everything that is wrong with the drive, each finding once."""
+def remarks(
+    health: HealthRecord, policy: Health, *looks: ControllerFacts | None
+) -> tuple[Remark, ...]:
+    """Everything that is wrong with the drive, each finding once. ``looks`` are those at the drive
+    before its erase and after it."""
     found: dict[HealthFinding, Remark] = {}
+    checked = _checked(*looks)
     for finding, warned, text in _findings(health, policy):
         consequence = policy.consequence(finding)
         if warned and policy.allow_critical_warning:
             consequence = Consequence.NOTE
+        if finding is HealthFinding.MEDIA_ERRORS and checked:
+            consequence, text = Consequence.NOTE, f"{text}; {_CHECKED}"
         found.setdefault(finding, Remark(finding, consequence, f"health: {text}"))
     return tuple(found.values())
+
+
+_CHECKED = (
+    "a namespace had protection information, which an erase leaves wrong, and drives may count "
+    "each read that checks it"
+)
+_PROTECTED = 0x7
+"""DPS bits 2:0: the type of protection information, 0 for none (NVM 1.0, 4.1.5.1)."""
+
+
+def _checked(*looks: ControllerFacts | None) -> bool:
+    """Whether the kernel's reads had the drive check what an erase cannot keep: a failed check is
+    counted as a media error (log 02h bytes 175:160), and says nothing of the medium. A block that
+    cannot be read for another reason is found by the reading."""
+    return any(
+        bool(each.protection & _PROTECTED)
+        for look in looks
+        if look is not None
+        for each in (*look.namespaces, *look.detached)
+    )
 
 
 def _findings(health: HealthRecord, policy: Health) -> Iterator[tuple[HealthFinding, bool, str]]:

@@ -18,10 +18,26 @@ BLOCK = 4096
 
 
 def told(facts: ControllerFacts | None) -> int:
-    """UNVMCAP; 0 where it is more than there is in all, which is no figure."""
-    if facts is None or facts.unallocated_bytes > facts.total_bytes:
+    """UNVMCAP, as far as it is a figure."""
+    if facts is None:
         return 0
-    return facts.unallocated_bytes
+    return figure(facts.unallocated_bytes, facts.total_bytes, facts)
+
+
+def figure(free: int, total: int, facts: ControllerFacts | None) -> int:
+    """UNVMCAP; 0 where it is more than there is in all, which is none.
+
+    Unless TNVMCAP is none: a drive that manages namespaces has some capacity, and no less than the
+    namespaces of ``facts`` show.
+    """
+    if free <= total:
+        return free
+    shown = 0 if facts is None else sum(map(_least, _namespaces(facts)))
+    return min(free, _MOST) if manages(facts) and (not total or shown > total) else 0
+
+
+_MOST = 1 << 60
+"""Bytes that a drive may have; more is no figure either, and no command could ask for it."""
 
 
 def least(facts: ControllerFacts) -> int:

@@ -92,7 +92,7 @@ def _shared(order: EraseOrder, report: EraseReport) -> bool:
 def _ill(order: EraseOrder, report: EraseReport) -> bool:
     if report.health is None:
         return True
-    found = remarks(report.health, order.policy.health)
+    found = remarks(report.health, order.policy.health, report.facts_before, report.facts_after)
     return any(remark.consequence is not Consequence.NOTE for remark in found)
 
 

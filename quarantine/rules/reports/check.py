@@ -299,7 +299,10 @@ def _profile(order: EraseOrder, report: EraseReport) -> Iterator[str]:
 
 def _health(order: EraseOrder, report: EraseReport, *consequences: Consequence) -> Iterator[str]:
     """Findings in the SMART log that the policy's table gives one of ``consequences``."""
-    for remark in remarks(report.health, order.policy.health) if report.health else ():
+    if report.health is None:
+        return
+    looks = report.facts_before, report.facts_after
+    for remark in remarks(report.health, order.policy.health, *looks):
         if remark.consequence in consequences:
             yield remark.text
 

@@ -143,6 +143,7 @@ def namespace(layout: NamespaceLayout) -> Any:
     return SimpleNamespace(
         blocks=layout.blocks,
         block_bytes=layout.block_bytes,
+        size=layout.size,
         lba_format=layout.lba_format,
         metadata_bytes=layout.metadata_bytes,
         protection=layout.protection,

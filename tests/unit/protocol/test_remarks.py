@@ -10,6 +10,7 @@ import pytest
 from eraser.protocol.conclusions.remarks import remarks
 from eraser.protocol.fitness import Consequence, Health, HealthFinding
 from eraser.protocol.report import HealthRecord, LinkRecord
+from tests.unit.case.fakes import FACTS
 
 SOUND = HealthRecord(0, 100, 10, 3, 7, 7, 123456, 7890, 12, 345, 310)
 HOLD, RETIRE, NOTE = Consequence.HOLD, Consequence.RETIRE, Consequence.NOTE
@@ -76,6 +77,24 @@ def test_wear_and_media_errors() -> None:
     assert found(media_errors_after=8) == [(HealthFinding.MEDIA_ERRORS, HOLD)]
     assert found(Health(max_new_media_errors=1), media_errors_after=8) == []
     assert found(Health(max_percentage_used=255), percentage_used=255) == []
+
+
+def test_media_errors_say_nothing_where_an_erase_leaves_protection_information_wrong() -> None:
+    plain = FACTS.namespaces[0]
+    health = replace(SOUND, media_errors_after=8)
+    for look in (
+        replace(FACTS, namespaces=(replace(plain, protection=1),)),
+        replace(FACTS, detached=(replace(plain, protection=0xB),)),
+    ):
+        for looks in ((look, FACTS), (FACTS, look), (look, None)):
+            [remark] = remarks(health, Health(retire=(HealthFinding.MEDIA_ERRORS,)), *looks)
+            assert remark.consequence is NOTE
+            assert "protection information" in remark.text
+            [worn] = remarks(replace(SOUND, percentage_used=101), Health(), *looks)
+            assert worn.consequence is HOLD
+    first = replace(FACTS, namespaces=(replace(plain, protection=0x8),))
+    [remark] = remarks(health, Health(), first, FACTS)
+    assert remark.consequence is HOLD, "bit 3 says where it lies, and is no type"
 
 
 @pytest.mark.parametrize(

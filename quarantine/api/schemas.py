@@ -540,10 +540,12 @@ SERVER: Final = record(
                     "state": TEXT,
                     "certificate": {
                         **maybe(DIGEST),
-                        "description": "Under which the server got the drive.",
+                        "description": "Under which the server got the drive; null once it let "
+                        "go of it.",
                     },
                 }
             ),
+            "description": "Those that the server has, and those that are not erased yet after it.",
         },
         "certificates": {
             "type": "array",

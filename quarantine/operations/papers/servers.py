@@ -6,21 +6,25 @@ from dataclasses import dataclass
 
 from quarantine.errors import UnknownError
 from quarantine.operations.plane import Plane
-from quarantine.record.pages import SlotQuery
+from quarantine.record.pages import SlotLine, SlotQuery
 from quarantine.record.servers import ServerLine as ServerLine
 from quarantine.record.words.facts import ServerOwner as ServerOwner
+from quarantine.record.words.states import CASE_OPEN, State
 
 MOST = 1000
 """Drives, and certificates, in one answer. A server has a handful of them."""
 
+_BETWEEN = CASE_OPEN | {State.RELEASED, State.HELD}
+"""States of a drive that one server let go of and no other can have got."""
+
 
 @dataclass(frozen=True)
 class ServersDrive:
-    """A drive that a server has, or had last. Not which one, and not where."""
+    """A drive that a server has, or that waits for its erase after it. Not which, and not where."""
 
     state: str
     certificate: str | None
-    """Digest of the one under which the server got it; None from its release to the next one."""
+    """Digest of the one under which the server got it; None once the server let go of it."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,19 @@ def show(plane: Plane, server: str) -> ServerDrives:
         certificates = parts.store.certificate_page(user=server, limit=MOST)
     return ServerDrives(
         server,
-        tuple(ServersDrive(one.state, one.certificate) for one in slots),
+        tuple(_drive(one) for one in slots if _concerns_it(one)),
         tuple(one.digest for one in certificates),
     )
+
+
+def _drive(slot: SlotLine) -> ServersDrive:
+    # In every other state the record names the certificate of the erase after the server.
+    return ServersDrive(slot.state, slot.certificate if slot.state == State.IN_USE else None)
+
+
+def _concerns_it(slot: SlotLine) -> bool:
+    """Not from its next certificate on: the drive can be handed out again, and whoever had it
+    before would see in this list when another tenant takes it."""
+    if slot.state == State.IN_USE:
+        return True
+    return slot.state in _BETWEEN and slot.certificate is None

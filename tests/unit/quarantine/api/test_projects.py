@@ -10,10 +10,16 @@ from oslo_context.context import RequestContext
 
 from quarantine.api import auth
 from quarantine.api.routes import OPERATIONS
-from tests.unit.quarantine.api.client import NAMES, SERVER, Client, Site, code
+from quarantine.record.store import Store
+from quarantine.record.words.facts import NewCertificate, SlotChanges, SlotRecord
+from quarantine.record.words.reasons import HoldCode
+from quarantine.record.words.states import Event
+from quarantine.rules import holds
+from tests.unit.quarantine.api.client import NAMES, SERVER, SLOTS, Client, Site, code
 
 OTHERS = "99999999-2222-3333-4444-555555555555"
 UNSEEN = "88888888-2222-3333-4444-555555555555"
+FIRST = "a" * 64
 
 
 def caller(monkeypatch: pytest.MonkeyPatch, site: Site, **words: Any) -> Client:
@@ -51,6 +57,65 @@ def test_its_own_servers(owned: Site, monkeypatch: pytest.MonkeyPatch) -> None:
         "drives": [{"state": "released", "certificate": None}],
         "certificates": [],
     }
+
+
+def test_the_certificate_is_the_one_it_got_the_drive_under(
+    owned: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = caller(monkeypatch, owned, roles=["reader"], project_id="p1")
+    with owned.store() as store:
+        certified(store)
+        claimed(store, SERVER)
+    assert drives(client, SERVER) == [{"state": "in_use", "certificate": FIRST}]
+    with owned.store() as store:
+        store.transition(slot(store), Event.RELEASE_SEEN)
+    assert drives(client, SERVER) == [{"state": "released", "certificate": None}]
+
+
+def test_a_drive_is_listed_until_it_is_erased_after_its_server(
+    owned: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever had it before does not see when another tenant takes it."""
+    client = caller(monkeypatch, owned, roles=["reader"], project_id="p1")
+    with owned.store() as store:
+        store.hold(slot(store), holds.because(HoldCode.BY_PERSON, "odd"))
+        held = drives(client, SERVER)
+        store.transition(slot(store), Event.RELEASED_BY_OPERATOR, reason="seen to")
+        certified(store)
+        after = [drives(client, SERVER)]
+        store.transition(slot(store), Event.RETURNED)
+        after.append(drives(client, SERVER))
+        store.hold(slot(store), holds.because(HoldCode.BY_PERSON, "fans"))
+        after.append(drives(client, SERVER))
+        claimed(store, OTHERS, returned=False)
+        after.append(drives(client, SERVER))
+    assert held == [{"state": "held", "certificate": None}]
+    assert after == [[], [], [], []]
+
+
+def drives(client: Client, server: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.get(f"/v1/servers/{server}").json["drives"]
+    return found
+
+
+def slot(store: Store) -> SlotRecord:
+    found = store.slot(SLOTS[0])
+    assert found is not None
+    return found
+
+
+def certified(store: Store) -> None:
+    """The first slot, which its server let go of."""
+    store.transition(slot(store), Event.CUSTODY_TAKEN)
+    order = SlotChanges(order_id="order-1", order_token="jws")
+    store.transition(slot(store), Event.ORDERED, changes=order)
+    store.transition(slot(store), Event.CERTIFIED, certificate=NewCertificate("token", FIRST, ""))
+
+
+def claimed(store: Store, server: str, *, returned: bool = True) -> None:
+    if returned:
+        store.transition(slot(store), Event.RETURNED)
+    store.transition(slot(store), Event.CLAIM_SEEN, changes=SlotChanges(consumer=server))
 
 
 def test_nothing_of_another_project(owned: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -562,12 +562,16 @@ CAPACITY: Final = record(
         "drives": {**COUNT, "description": "That the flavor takes."},
         "sellable": {**COUNT, "description": "Whole flavors, when only this one is sold."},
         "free": {**COUNT, "description": "Drives, of hosts that speak."},
-        "missing": {**COUNT, "description": "Drives for one more, where that is the fewest."},
+        "missing": {
+            **COUNT,
+            "description": "Drives for one more, where that is the fewest of those hosts that have "
+            "so many.",
+        },
         "doubtful": {**COUNT, "description": "Free drives of hosts of which nothing is heard."},
         "in_use": COUNT,
         "coming": {**COUNT, "description": "Drives that come back by themselves."},
         "held": {**COUNT, "description": "Drives that only people return."},
-        "retired": COUNT,
+        "retired": {**COUNT, "description": "Drives that nobody returns."},
         "next_at": {**maybe(MOMENT), "description": "When the next one can be sold."},
         "says": {**TEXT, "description": "All of it that matters, for people."},
     }

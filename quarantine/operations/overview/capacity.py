@@ -182,6 +182,10 @@ def _stock(
 
 
 def nearest(one: Capacity) -> tuple[bool, float, int, str]:
-    """The place of a flavor on a host among all hosts: the lowest is sold first."""
+    """The place of a flavor on a host among all hosts: the lowest is sold first.
+
+    What is missing is at most one flavor: hosts to which that many do not come back stand behind
+    all others, and last those that never have one.
+    """
     at = one.next_at.timestamp() if one.next_at else float("inf")
-    return not one.sellable, at, one.missing, one.host
+    return not one.sellable, at, one.missing + one.reach * one.drives, one.host

@@ -63,7 +63,9 @@ class HostRow:
 
     host: str
     drives: int
+    """That it can sell at some time: without those that are retired."""
     held: int
+    retired: int
     silent: float | None
     """As :class:`quarantine.rules.sale.capacity.HostStock` has it."""
     lacks_person: bool
@@ -98,8 +100,9 @@ class Fleet:
         return tuple(
             HostRow(
                 host=stock.host,
-                drives=_drives(stock),
+                drives=stock.drives,
                 held=sum(stock.held.values()),
+                retired=stock.retired,
                 silent=stock.silent,
                 lacks_person=_needy(stock),
                 flavors=tuple(rules.of_host(flavor, stock, self.at) for flavor in flavors),
@@ -242,16 +245,21 @@ def _ordered(
     for one in flavors:
         its[one.resource_class].append(one)
     found = [(stock, its[name]) for name, stocks in by_class.items() for stock in stocks]
-    return sorted(found, key=lambda each: (not _needy(each[0]), each[0].host))
+    return sorted(found, key=lambda each: (*_calm(each[0]), each[0].host))
+
+
+def _calm(stock: HostStock) -> tuple[bool, bool]:
+    """The lower, the sooner it is looked at. A retired drive's place is filled when a spare one is
+    there, which is no hurry."""
+    return not _urgent(stock), not stock.retired
 
 
 def _needy(stock: HostStock) -> bool:
+    return _urgent(stock) or bool(stock.retired)
+
+
+def _urgent(stock: HostStock) -> bool:
     return bool(stock.held) or (not stock.speaks and bool(stock.free or stock.coming))
-
-
-def _drives(stock: HostStock) -> int:
-    known = stock.free + stock.in_use + len(stock.coming) + sum(stock.held.values())
-    return known + stock.retired + stock.unknown
 
 
 def _kind(code: str, slots: int) -> HeldCount:

@@ -7,6 +7,7 @@ NUMA is left out: by default a flavor prefers drives beside its processors and t
 
 from __future__ import annotations
 
+import enum
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,7 @@ class HostStock:
     held: Mapping[str, int] = field(default_factory=dict)
     """By code."""
     retired: int = 0
+    """Slots whose drives never come back: something comes of them when another drive is put in."""
     unknown: int = 0
     """In a state that this release does not know."""
     maintenance: str = ""
@@ -48,6 +50,23 @@ class HostStock:
     def speaks(self) -> bool:
         """Its free drives can be sold."""
         return self.silent == 0.0
+
+    @property
+    def drives(self) -> int:
+        """That can be sold, now or at some time."""
+        gone = self.in_use + len(self.coming) + sum(self.held.values()) + self.unknown
+        return self.free + gone
+
+
+class Reach(enum.IntEnum):
+    """Whether a host can ever have one more of a flavor."""
+
+    OWN_DRIVES = 0
+    """When drives that it has come back."""
+    OTHER_DRIVES = 1
+    """When drives are put in the place of retired ones."""
+    NEVER = 2
+    """It has too few slots."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +92,8 @@ class Capacity:
     free: int
     """Drives, of hosts that speak."""
     missing: int
-    """Drives that would have to come back for one more, at the host where that is the fewest."""
+    """Drives that would have to come back for one more, at the host where that is the fewest of
+    those that have so many."""
     doubtful: int
     """Free drives of hosts of which nothing is heard."""
     in_use: int
@@ -82,6 +102,9 @@ class Capacity:
     held: int
     """Drives that only people return."""
     retired: int
+    """Drives that nobody returns."""
+    reach: Reach
+    """Of the host that is nearest to one more."""
     returns: tuple[Return, ...]
     """Of the drives whose time is known."""
     next_at: datetime | None
@@ -109,12 +132,13 @@ def of_host(flavor: SoldFlavor, stock: HostStock, now: datetime) -> Capacity:
 def _counted(flavor: SoldFlavor, stock: HostStock) -> Capacity:
     """Without its words: whoever adds ten thousand hosts up reads none of them."""
     free = stock.free if stock.speaks else 0
+    sellable = free // flavor.drives
     returns = _returns(flavor.drives, free, stock) if stock.speaks else ()
     return Capacity(
         flavor=flavor.name,
         host=stock.host,
         drives=flavor.drives,
-        sellable=free // flavor.drives,
+        sellable=sellable,
         free=free,
         missing=flavor.drives - free % flavor.drives,
         doubtful=stock.free - free,
@@ -122,6 +146,7 @@ def _counted(flavor: SoldFlavor, stock: HostStock) -> Capacity:
         coming=len(stock.coming),
         held=sum(stock.held.values()),
         retired=stock.retired,
+        reach=_reach(stock, (sellable + 1) * flavor.drives),
         returns=returns,
         next_at=returns[0].at if returns else None,
         says="",
@@ -142,17 +167,24 @@ def of_all(flavor: SoldFlavor, stocks: Sequence[HostStock], now: datetime) -> Ca
         drives=flavor.drives,
         sellable=sum(one.sellable for one in each),
         free=sum(one.free for one in each),
-        missing=min((one.missing for one in each), default=flavor.drives),
+        missing=min((one.missing for one in each if not one.reach), default=flavor.drives),
         doubtful=sum(one.doubtful for one in each),
         in_use=sum(one.in_use for one in each),
         coming=sum(one.coming for one in each),
         held=sum(one.held for one in each),
         retired=sum(one.retired for one in each),
+        reach=min((one.reach for one in each), default=Reach.NEVER),
         returns=returns,
         next_at=returns[0].at if returns else None,
         says="",
     )
     return replace(found, says=_said(_all_say(found, each, stocks, now)))
+
+
+def _reach(stock: HostStock, drives: int) -> Reach:
+    if stock.drives >= drives:
+        return Reach.OWN_DRIVES
+    return Reach.OTHER_DRIVES if stock.drives + stock.retired >= drives else Reach.NEVER
 
 
 def _returns(drives: int, free: int, stock: HostStock) -> tuple[Return, ...]:
@@ -174,7 +206,9 @@ def _host_says(found: Capacity, stock: HostStock, now: datetime) -> list[str]:
         now_there = _doubt(stock)
     elif found.sellable:
         now_there = f"{found.sellable} can be sold now."
-        if left:
+        if left and found.reach is Reach.NEVER:
+            now_there += f" {_drives(left)} left over: the host has no slots for another one."
+        elif left:
             now_there += f" {_drives(left)} left over, {found.missing} short of another one."
     elif left:
         now_there = f"{left} of {found.drives} drives are free, so no {found.flavor}."
@@ -183,7 +217,14 @@ def _host_says(found: Capacity, stock: HostStock, now: datetime) -> list[str]:
     back = ""
     if found.next_at is not None:
         back = f"One more {_when(found.next_at, now)}."
-    return [now_there, back, *_rest([stock])]
+    few = ""
+    if found.reach is Reach.NEVER and not found.sellable:
+        slots = stock.drives + stock.retired
+        few = (
+            f"The host has {slots} {'slot' if slots == 1 else 'slots'} of that class and never has "
+            f"{found.flavor} (it takes {found.drives})."
+        )
+    return [now_there, back, few, *_rest([stock])]
 
 
 def _all_say(
@@ -217,7 +258,9 @@ def _all_say(
         )
     elif silent:
         doubt = f"Nothing is heard of {_hosts([stock.host for stock in silent])}."
-    return [now_there, back, doubt, *_rest(stocks)]
+    small = [one.host for one in each if one.reach is Reach.NEVER and not one.sellable]
+    few = f"Too few slots for one, for ever: {_hosts(small)}." if small else ""
+    return [now_there, back, doubt, few, *_rest(stocks)]
 
 
 def _rest(stocks: Sequence[HostStock]) -> list[str]:
@@ -229,6 +272,7 @@ def _rest(stocks: Sequence[HostStock]) -> list[str]:
     for stock in stocks:
         held.update(stock.held)
     used, unknown = sum(s.in_use for s in stocks), sum(s.unknown for s in stocks)
+    retired = sum(stock.retired for stock in stocks)
     found = []
     if untimed:
         known = [stock.longest for stock in stocks if stock.longest is not None]
@@ -242,6 +286,10 @@ def _rest(stocks: Sequence[HostStock]) -> list[str]:
             f"{_drives(held.total())} held, and never back by itself ({named}). "
             f"{codes[0]}: {holds.meaning(codes[0]).remedy}"
         )
+    if retired == 1:
+        found.append("1 drive is retired: put another one in and enrol its slot again.")
+    elif retired:
+        found.append(f"{_drives(retired)} are retired: put others in and enrol their slots again.")
     if used:
         found.append(f"{_drives(used)} in use.")
     if unknown:

@@ -36,6 +36,7 @@ from quarantine.record.database import engine as door
 from quarantine.record.database import models
 from quarantine.record.store import Store
 from quarantine.record.words.reasons import HoldCode
+from quarantine.record.words.states import Event
 from quarantine.rules import holds
 from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, SERVER, SLOTS, Client, Site, code
 from tests.unit.quarantine.evidence.test_certificate import ISSUER
@@ -373,6 +374,33 @@ def test_capacity_has_every_host_and_says_where_it_goes_on(
     assert all(len(page) <= limit + (not number) for number, page in enumerate(pages))
     for bad in ("x", "1~x~1~h", "1~1.0~x~h"):
         assert admin.get(f"/v1/capacity?flavor={flavor}&marker={bad}").status_code == 400
+
+
+def test_hosts_that_never_have_a_flavor_stand_last(tmp_path: Path) -> None:
+    """Whatever is free on them: behind those whose drives only come back later."""
+    site = Site(tmp_path, options="[capacity]\nflavors = three:3\n")
+    words = {"resource_class": "CUSTOM_NVME", "profile": "x", "policy": "purge", "in_use": True}
+    with site.store() as store:
+        for number in (1, 2):
+            slot = Slot("a-small", f"0000:0{number}:00.0")
+            store.enrol(slot, provider=f"small-{number}", **words)
+        for number in (1, 2, 3):
+            slot = Slot("b-worn", f"0000:0{number}:00.0")
+            record = store.enrol(slot, provider=f"worn-{number}", **{**words, "in_use": False})
+            if number == 3:
+                store.transition(record, Event.RETIRED, reason="worn")
+    with site.store() as store, door.writing(store._engine) as db:
+        free = models.slots.c.host.in_(("a-small", "b-worn")) & (models.slots.c.state != "retired")
+        db.execute(sa.update(models.slots).where(free).values(state="available"))
+    admin = site.client().as_user(ADMIN)
+    found = admin.get("/v1/capacity?flavor=three").json["capacity"]
+    assert [one["host"] for one in found] == [None, "cmp1", "cmp2", "b-worn", "a-small"]
+    path, hosts = "/v1/capacity?flavor=three&limit=1", []
+    while path:
+        page = admin.get(path).json
+        hosts += [one["host"] for one in page["capacity"]]
+        path = next((one["href"] for one in page.get("capacity_links", ())), "")
+    assert hosts == [one["host"] for one in found]
 
 
 def test_capacity_of_each_flavor_has_pages_too(tmp_path: Path) -> None:

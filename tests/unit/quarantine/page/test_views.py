@@ -428,6 +428,21 @@ def test_what_is_the_same_for_everybody_is_kept(still: Visitor, reader: Visitor)
     assert "no-cache" in still.get("/page/static/page.css").headers["Cache-Control"]
 
 
+def test_a_retired_drive_is_none_that_the_fleet_can_sell(site: Site, admin: Visitor) -> None:
+    """Its place is filled by a person, after what is held was looked at."""
+    with site.store() as store:
+        for host in ("cmp1", "cmp2"):
+            store.register_host(host, PrivateKey.generate().public, "incarnation-0123456789")
+    change(site, state="retired")
+    text = admin.page("/page/fleet").text
+    assert "cmp1 2 0 of 2 , 1 short" in text
+    assert "✕ 1 retired" in text
+    assert text.index("cmp1 2") < text.index("cmp2 3")
+    hold(site, 5, HoldCode.HEALTH, "spare 4 %")
+    text = visitor(site).as_user(ADMIN).page("/page/fleet").text
+    assert text.index("cmp2 3") < text.index("cmp1 2")
+
+
 def test_the_fleet_is_in_pages(site: Site, admin: Visitor) -> None:
     with site.store() as store:
         for number in range(HOSTS + 5):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from quarantine.conf.capacity import SoldFlavor, sold
 from quarantine.rules.sale import capacity
-from quarantine.rules.sale.capacity import Capacity, HostStock, Return, minutes
+from quarantine.rules.sale.capacity import Capacity, HostStock, Reach, Return, minutes
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 FOUR = SoldFlavor("i1-180", 4)
@@ -88,10 +88,12 @@ def test_what_is_missing_is_the_fewest_drives_that_make_one_more(
     found = capacity.of_all(flavor, stocks, NOW)
     assert 1 <= found.missing <= flavor.drives
     heard = [one for one in stocks if one.silent == 0.0]
-    if not heard:
+    can = [one for one in heard if one.drives >= (one.free // flavor.drives + 1) * flavor.drives]
+    if not can:
+        assert found.missing == flavor.drives
         return
     mended = []
-    for host in heard:
+    for host in can:
         more = [replace(one, free=one.free + found.missing * (one is host)) for one in stocks]
         less = [replace(one, free=one.free + (found.missing - 1) * (one is host)) for one in stocks]
         mended.append(taken_one_by_one(more, flavor.drives, NOW) > found.sellable)
@@ -128,9 +130,11 @@ def all_of(*stocks: HostStock, flavor: SoldFlavor = FOUR) -> Capacity:
 
 def test_the_sunday_page() -> None:
     """Sold out although drives are free: the sentence says that no host has enough of them."""
-    found = all_of(HostStock("cmp1", free=2), HostStock("cmp2", free=2))
+    found = all_of(HostStock("cmp1", free=2, in_use=2), HostStock("cmp2", free=2, in_use=2))
     assert (found.sellable, found.free, found.missing) == (0, 4, 2)
-    assert found.says == "4 free, but at most 2 on one host, so no i1-180 (it takes 4)."
+    assert found.says == (
+        "4 free, but at most 2 on one host, so no i1-180 (it takes 4). 4 drives in use."
+    )
 
 
 def test_a_silent_host_sells_nothing_and_is_named() -> None:
@@ -172,6 +176,41 @@ def test_held_drives_never_come_back_by_themselves_and_the_remedy_is_named() -> 
         "no-one-time-use: Restore `one_time_use` in device_spec, restart nova-compute, then `slot "
         "release`. 1 drive in use."
     )
+
+
+def test_retired_drives_are_said_with_what_fills_their_place() -> None:
+    worn = HostStock("worn", free=3, retired=1)
+    host = capacity.of_host(FOUR, worn, NOW)
+    assert (host.missing, host.reach) == (1, Reach.OTHER_DRIVES)
+    assert host.says == (
+        "3 of 4 drives are free, so no i1-180. "
+        "1 drive is retired: put another one in and enrol its slot again."
+    )
+    two = capacity.of_host(FOUR, HostStock("worn", in_use=4, retired=2), NOW)
+    assert "2 drives are retired: put others in and enrol their slots again." in two.says
+
+
+def test_a_host_with_too_few_slots_never_has_the_flavor() -> None:
+    host = capacity.of_host(FOUR, HostStock("two-bay", free=2), NOW)
+    assert host.reach is Reach.NEVER
+    assert host.says == (
+        "2 of 4 drives are free, so no i1-180. "
+        "The host has 2 slots of that class and never has i1-180 (it takes 4)."
+    )
+    five = capacity.of_host(FOUR, HostStock("five", free=5), NOW)
+    assert five.says == (
+        "1 can be sold now. 1 drive left over: the host has no slots for another one."
+    )
+
+
+def test_what_is_missing_is_counted_where_so_many_drives_can_come() -> None:
+    """Neither where retired drives would have to come back, nor where there are no slots."""
+    small, worn = HostStock("two-bay", free=2), HostStock("worn", free=3, retired=1)
+    found = all_of(small, worn, HostStock("full", in_use=4))
+    assert (found.missing, found.reach) == (4, Reach.OWN_DRIVES)
+    assert "Too few slots for one, for ever: two-bay." in found.says
+    assert "1 drive is retired: put another one in and enrol its slot again." in found.says
+    assert all_of(small, worn).missing == 4
 
 
 def test_a_silent_hosts_cases_have_no_time() -> None:

@@ -267,18 +267,15 @@ class Collector:
     def _capacity(self) -> Sequence[Metric]:
         since = self._clock() - timedelta(seconds=self._limits.silent_after)
         totals = self._store.free_totals(since)
-        classes = {total.resource_class for total in totals}
+        # Of all slots, as capacity show has them: those of the free ones alone change with sales,
+        # and with them what a flavor without a class would be counted in. Where nobody can say
+        # which it is, the part is down: a number that is gone rings no alert.
+        flavors = capacity.of_classes(self._limits.flavors, self._store.resource_classes())
         sellable: dict[tuple[str, ...], float] = {}
         left: dict[tuple[str, ...], float] = {}
         doubtful: dict[tuple[str, ...], float] = {}
-        for flavor in self._limits.flavors:
-            its = [
-                total
-                for total in totals
-                if total.resource_class == flavor.resource_class or not flavor.resource_class
-            ]
-            if len(classes) > 1 and not flavor.resource_class:
-                continue  # Nobody says which class it is of: capacity show says so.
+        for flavor in flavors:
+            its = [total for total in totals if total.resource_class == flavor.resource_class]
             free = [(total.free, total.hosts) for total in its if not total.silent]
             name = (flavor.name,)
             sellable[name], left[name] = capacity.whole(free, flavor.drives)

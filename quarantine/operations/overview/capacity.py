@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -66,21 +66,7 @@ def asked(parts: Parts, name: str | None, classes: set[str]) -> list[SoldFlavor]
     if not chosen:
         names = ", ".join(each.name for each in flavors)
         raise BadInputError(f"flavor: expected one of {names} ([capacity]flavors), found {name!r}")
-    return [replace(each, resource_class=each.resource_class or only(classes)) for each in chosen]
-
-
-def only(classes: Iterable[str]) -> str:
-    """The one resource class that all slots have; empty where there are none.
-
-    Raises ``BadInputError`` where there are several.
-    """
-    found = sorted(classes)
-    if len(found) > 1:
-        raise BadInputError(
-            f"flavors: expected one resource class, found {', '.join(found)} enrolled; name each "
-            "flavor's in [capacity]flavors"
-        )
-    return found[0] if found else ""
+    return capacity.of_classes(chosen, classes)
 
 
 def stocks(

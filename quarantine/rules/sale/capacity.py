@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from quarantine.conf.capacity import SoldFlavor
+from quarantine.errors import BadInputError
 from quarantine.rules import holds
 
 _NAMED = 3
@@ -111,6 +112,25 @@ class Capacity:
     """When the next one can be sold that cannot be now."""
     says: str
     """All of it that matters, for people."""
+
+
+def of_classes(flavors: Iterable[SoldFlavor], classes: Collection[str]) -> list[SoldFlavor]:
+    """Each with its class; ``classes`` are those of all enrolled slots.
+
+    Raises ``BadInputError`` for a flavor that names none, where there are several.
+    """
+    return [replace(each, resource_class=each.resource_class or _only(classes)) for each in flavors]
+
+
+def _only(classes: Collection[str]) -> str:
+    """The one that all slots have; empty where there are none."""
+    found = sorted(classes)
+    if len(found) > 1:
+        raise BadInputError(
+            f"flavors: expected one resource class, found {', '.join(found)} enrolled; name each "
+            "flavor's in [capacity]flavors"
+        )
+    return found[0] if found else ""
 
 
 def whole(free: Iterable[tuple[int, int]], drives: int) -> tuple[int, int]:

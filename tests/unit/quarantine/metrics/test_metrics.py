@@ -91,10 +91,10 @@ def parsed(raw: bytes) -> Samples:
 class Scraper:
     """An exporter whose time is the site's."""
 
-    def __init__(self, site: Site, **more: Any) -> None:
+    def __init__(self, site: Site, limits: MetricsLimits = LIMITS, **more: Any) -> None:
         self.site = site
         doors = replace(MACHINE, now=lambda: site.now, monotonic=lambda: site.now.timestamp())
-        self.exporter = Exporter(site.store, LIMITS, doors=doors, **more)
+        self.exporter = Exporter(site.store, limits, doors=doors, **more)
 
     def __call__(self) -> Samples:
         self.site.later(text.SAME_SECONDS)
@@ -103,6 +103,14 @@ class Scraper:
 
 def of(samples: Samples, name: str, **labels: str) -> float | None:
     return samples.get((name, frozenset(labels.items())))
+
+
+def give_class(url: str, address: str, name: str) -> None:
+    engine = make_engine(url)
+    with writing(engine) as db:
+        of_it = models.slots.c.address == address
+        db.execute(sa.update(models.slots).where(of_it).values(resource_class=name))
+    engine.dispose()
 
 
 def labels_of(samples: Samples, label: str) -> set[str]:
@@ -121,6 +129,36 @@ def test_slots_by_state_model_and_reason(site: Site) -> None:
     oldest = of(found, "slots_oldest_seconds", state="released", model="Model A")
     assert oldest == 100 + text.SAME_SECONDS
     assert of(found, "part_up", part="slots") == 1
+
+
+def test_capacity_is_not_counted_where_nobody_says_of_which_class(
+    site: Site, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither as if all drives were of one class while those of one are free, nor silently not."""
+    site.store.register_host("a", PrivateKey.generate().public, "incarnation-1")
+    site.available("a/0000:01:00.0")
+    site.available("a/0000:02:00.0")
+    site.released("a/0000:03:00.0")
+    scrape = Scraper(site)
+    assert of(scrape(), "capacity_sellable", flavor="one") == 2
+    for other in ("0000:03:00.0", "0000:02:00.0"):
+        give_class(url, other, "CUSTOM_OTHER")
+        found = scrape()
+        assert of(found, "part_up", part="capacity") == 0
+        assert of(found, "capacity_sellable", flavor="one") is None
+    assert "name each flavor's in [capacity]flavors" in caplog.text
+
+
+def test_capacity_of_flavors_that_name_their_class(site: Site, url: str) -> None:
+    site.store.register_host("a", PrivateKey.generate().public, "incarnation-1")
+    site.available("a/0000:01:00.0")
+    site.available("a/0000:02:00.0")
+    give_class(url, "0000:02:00.0", "CUSTOM_OTHER")
+    flavors = (SoldFlavor("one", 1, "CUSTOM_OTHER"), SoldFlavor("two", 2, "CUSTOM_NONE"))
+    found = Scraper(site, limits=replace(LIMITS, flavors=flavors))()
+    assert of(found, "part_up", part="capacity") == 1
+    assert of(found, "capacity_sellable", flavor="one") == 1
+    assert of(found, "capacity_sellable", flavor="two") == 0
 
 
 def test_capacity_in_whole_flavors(site: Site) -> None:

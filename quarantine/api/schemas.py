@@ -345,6 +345,10 @@ HOST_LINE: Final = record(
             "description": "What it lacks of [gate]required_defences: no drive is given back to it."
             " Empty where nothing, or where it never said anything.",
         },
+        "maintenance": {
+            **TEXT,
+            "description": "Until when its silence calls nobody, and why; else empty.",
+        },
         "damaged": DAMAGED,
     }
 )
@@ -371,10 +375,6 @@ HOST: Final = record(
         "version": {**maybe(TEXT), "description": "Of nvme-eraser, by its last hello."},
         "drives": {"type": "array", "items": SEEN_DRIVE},
         "orders": {"type": "array", "items": TEXT, "description": "Of its open cases."},
-        "maintenance": {
-            **TEXT,
-            "description": "Until when its silence calls nobody, and why; else empty.",
-        },
         "defences": {
             "type": "array",
             "items": DEFENCE,

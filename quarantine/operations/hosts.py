@@ -129,6 +129,14 @@ def defences(plane: Plane, names: Collection[str]) -> Mapping[str, HostDefences]
     return found
 
 
+def maintained(plane: Plane, names: Collection[str]) -> Mapping[str, str]:
+    """Of each of these hosts that is in maintenance, until when and why. Raises
+    ``UnavailableError``."""
+    with plane.parts() as parts:
+        quiet = Maintenances.of(parts.store.maintenances_on(names))
+    return {name: maintenance.words(quiet.of_host(name)) for name in quiet.hosts}
+
+
 def register(plane: Plane, raw: bytes, where: str, *, replace: bool = False) -> HostView:
     """Believes the key of a host card (JSON) from now on; ``where`` names it in errors.
 

@@ -96,19 +96,7 @@ class MaintenanceRepository(Repository):
     ) -> list[Maintenance]:
         """``limit`` of those in effect at most, those behind ``after``. What cannot be read is left
         out: every sweep asks for them, and silences nothing then."""
-        later = _TABLE.alias()
-        query = (
-            sa.select(_TABLE)
-            .where(*lasts(_TABLE, self._clock()))
-            .where(
-                ~sa.exists().where(
-                    later.c.host == _TABLE.c.host,
-                    later.c.address == _TABLE.c.address,
-                    later.c.version > _TABLE.c.version,
-                )
-            )
-            .order_by(_TABLE.c.host, _TABLE.c.address)
-        )
+        query = self._in_effect()
         if host is not None:
             query = query.where(_TABLE.c.host == storable(host))
         if after is not None:
@@ -121,6 +109,27 @@ class MaintenanceRepository(Repository):
             query = query.limit(limit)
         with self._reading() as db:
             return _readable(db, query)
+
+    def maintenances_on(self, hosts: Collection[str]) -> list[Maintenance]:
+        """Those in effect of these hosts and of their slots."""
+        query = self._in_effect().where(_TABLE.c.host.in_({storable(one) for one in hosts}))
+        with self._reading() as db:
+            return _readable(db, query)
+
+    def _in_effect(self) -> sa.Select[Any]:
+        later = _TABLE.alias()
+        return (
+            sa.select(_TABLE)
+            .where(*lasts(_TABLE, self._clock()))
+            .where(
+                ~sa.exists().where(
+                    later.c.host == _TABLE.c.host,
+                    later.c.address == _TABLE.c.address,
+                    later.c.version > _TABLE.c.version,
+                )
+            )
+            .order_by(_TABLE.c.host, _TABLE.c.address)
+        )
 
     def maintenance_history(
         self, subject: Subject, *, limit: int, after: int = 0

@@ -21,6 +21,7 @@ def find(ask: Ask) -> Reply:
         silent=None if silent is None else silent == "true",
     )
     known = hosts.defences(ask.plane, [one.name for one in found])
+    quiet = hosts.maintained(ask.plane, [one.name for one in found])
     said: dict[str, Any] = {
         "hosts": [
             {
@@ -30,6 +31,7 @@ def find(ask: Ask) -> Reply:
                 "registered_at": moment(one.registered_at),
                 "heard_at": moment(one.heard_at),
                 "lacks": known[one.name].lacking if one.name in known else "",
+                "maintenance": quiet.get(one.name, ""),
                 "damaged": damaged(one.damaged),
             }
             for one in found

@@ -19,7 +19,7 @@ from quarantine.record.pages import SlotLine
 from quarantine.record.store import Store
 from quarantine.record.totals import ComingSlot, StockTotal
 from quarantine.record.words.states import CASE_OPEN, FREE_TO_SCHEDULE, WORKING, State
-from quarantine.rules import holds
+from quarantine.rules import holds, maintenance
 from quarantine.rules.maintenance import Maintenances
 from quarantine.rules.sale import capacity as rules
 from quarantine.rules.sale import pace, unsold
@@ -46,6 +46,8 @@ class SlotOutlook:
     """When it can be expected back; None where nobody can say."""
     late: bool
     """It is in its state for longer than is usual."""
+    maintenance: str = ""
+    """Until when its delays, or its host's, call nobody, and why; empty where they do."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,8 @@ class HostRow:
     """As :class:`quarantine.rules.sale.capacity.HostStock` has it."""
     lacks_person: bool
     """Something of it comes back only when a person does something."""
+    maintenance: str
+    """Until when its silence calls nobody, and why; empty where it does."""
     flavors: tuple[Capacity, ...]
 
 
@@ -105,6 +109,7 @@ class Fleet:
                 retired=stock.retired,
                 silent=stock.silent,
                 lacks_person=_needy(stock),
+                maintenance=stock.maintenance,
                 flavors=tuple(rules.of_host(flavor, stock, self.at) for flavor in flavors),
             )
             for stock, flavors in self.stocks[start : start + count]
@@ -150,24 +155,31 @@ def late(plane: Plane, which: Sequence[tuple[str, str]]) -> tuple[SlotOutlook, .
     with plane.parts() as parts:
         lines = parts.store.slots_at(which)
         found = {(one.line.host, one.line.address): one for one in _outlooks(parts, lines)}
-    return tuple(found[place] for place in which if place in found and found[place].late)
+    return tuple(found[place] for place in which if place in found and _calls(found[place]))
+
+
+def _calls(one: SlotOutlook) -> bool:
+    return one.late and not one.maintenance
 
 
 def _outlooks(parts: Parts, lines: Sequence[SlotLine]) -> tuple[SlotOutlook, ...]:
     now, silent_after = parts.doors.now(), parts.conf.detection.silent_after
     overdue = parts.conf.erase.overdue_after
-    heard = parts.store.last_heard({line.host for line in lines})
+    hosts = {line.host for line in lines}
+    heard = parts.store.last_heard(hosts)
+    quiet = Maintenances.of(parts.store.maintenances_on(hosts))
     models = (line.model for line in lines if line.state in _COMES_BACK)
     paces = _paces(parts.store, models)
     found = []
     for line in lines:
+        maintained = maintenance.words(*quiet.of_place(line.host, line.address))
         if line.damaged or line.entered_at is None:
             words = f"Its row of the record is damaged ({', '.join(line.damaged) or 'entered_at'})."
-            found.append(SlotOutlook(line, words, None, late=False))
+            found.append(SlotOutlook(line, words, None, late=False, maintenance=maintained))
             continue
         if line.state not in _STATES:
             words = f"In state {line.state}, which this release does not know."
-            found.append(SlotOutlook(line, words, None, late=False))
+            found.append(SlotOutlook(line, words, None, late=False, maintenance=maintained))
             continue
         state, known = State(line.state), paces.get(line.model or "")
         silent = capacity.silence(heard.get(line.host), now, silent_after)
@@ -186,7 +198,7 @@ def _outlooks(parts: Parts, lines: Sequence[SlotLine]) -> tuple[SlotOutlook, ...
         age = (now - line.entered_at).total_seconds()
         is_late = state in _COMES_BACK and age > pace.late_after(state, known, overdue)
         due = None if is_late or silent != 0.0 else pace.due(state, line.entered_at, now, known)
-        found.append(SlotOutlook(line, unsold.why(facts, now), due, is_late))
+        found.append(SlotOutlook(line, unsold.why(facts, now), due, is_late, maintained))
     return tuple(found)
 
 
@@ -259,7 +271,9 @@ def _needy(stock: HostStock) -> bool:
 
 
 def _urgent(stock: HostStock) -> bool:
-    return bool(stock.held) or (not stock.speaks and bool(stock.free or stock.coming))
+    """A host in maintenance may be silent. What is held waits for a person there too."""
+    missed = not stock.speaks and bool(stock.free or stock.coming)
+    return bool(stock.held) or (missed and not stock.maintenance)
 
 
 def _kind(code: str, slots: int) -> HeldCount:

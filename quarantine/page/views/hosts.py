@@ -21,6 +21,7 @@ def find(visit: Visit) -> Shown:
     words = {
         "rows": found,
         "defences": hosts.defences(visit.plane, [one.name for one in found]),
+        "maintained": hosts.maintained(visit.plane, [one.name for one in found]),
         "silent_after": visit.conf.detection.silent_after,
         "following": following,
         "first": visit.url("/hosts") if after else "",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from falcon import testing
 
+from eraser.protocol.transport.signing import PrivateKey
 from tests.unit.quarantine.api.client import NAMES, READER, SLOTS, Client, Site, code
 
 HOST, SLOT = "/v1/hosts/cmp1/maintenance", f"/v1/slots/{NAMES[0]}/maintenance"
@@ -122,6 +123,16 @@ def test_all_in_pages_and_a_hosts(admin: Client) -> None:
     of_one = admin.get("/v1/maintenances?host=cmp2").json["maintenances"]
     assert {one["host"] for one in of_one} == {"cmp2"}
     assert admin.get("/v1/maintenances?marker=cmp2").status_code == 400
+
+
+def test_a_list_of_hosts_says_it(site: Site, admin: Client) -> None:
+    with site.store() as store:
+        for host in ("cmp1", "cmp2"):
+            store.register_host(host, PrivateKey.generate().public, "incarnation-0123456789")
+    assert put(admin, HOST, reason="rack").status_code == 200
+    said = {one["name"]: one["maintenance"] for one in admin.get("/v1/hosts").json["hosts"]}
+    assert said == {"cmp1": admin.get("/v1/hosts/cmp1").json["maintenance"], "cmp2": ""}
+    assert "rack" in said["cmp1"]
 
 
 def test_it_is_shown_and_no_decision_is_stale_by_it(site: Site, admin: Client) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import sqlalchemy as sa
 
 from eraser.protocol.transport.signing import PrivateKey
+from quarantine.record.database import models
+from quarantine.record.database.engine import writing
 from tests.unit.quarantine.api.client import NAMES, READER, Site
 from tests.unit.quarantine.page.visitor import Visitor, visitor
 
@@ -42,6 +45,54 @@ def test_a_life(site: Site, admin: Visitor) -> None:
     text = over.text
     assert text.index("fans are in") < text.index("takes longer") < text.index("new <b>fans</b>")
     assert "1 in effect" in admin.page("/page/maintenances").text
+
+
+def long_ago(site: Site) -> None:
+    """All slots, and two hosts that were registered since: whoever waits for them is late."""
+    with site.store() as store:
+        for host in ("cmp1", "cmp2"):
+            store.register_host(host, PrivateKey.generate().public, "incarnation-0123456789")
+    then = datetime.now(UTC) - timedelta(days=3)
+    with site.store() as store, writing(store._engine) as db:
+        db.execute(sa.update(models.slots).values(entered_at=then))
+        db.execute(sa.update(models.hosts).values(registered_at=then))
+
+
+def test_a_list_of_slots_says_it_in_place_of_late(site: Site, admin: Visitor) -> None:
+    long_ago(site)
+    assert admin.page("/page/slots").text.count(" late ") == 6
+    assert admin.act(SLOT, "begin", reason="new fans", until=soon()).status_code == 303
+    text = admin.page("/page/slots").text
+    assert text.count(" late ") == 5
+    assert "UTC: new fans" in text
+    assert admin.act(HOST, "begin", reason="rack move", until=soon()).status_code == 303
+    text = admin.page("/page/slots").text
+    assert text.count(" late ") == 3
+    assert text.count("host in maintenance until") == 3
+    assert "Late: 3 slots" in admin.page("/page").text
+    quarantined = admin.page(f"/page/slots/{NAMES[0]}").text
+    assert " late " not in quarantined
+
+
+def test_hosts_say_it_in_place_of_their_silence(site: Site, admin: Visitor) -> None:
+    long_ago(site)
+    assert admin.page("/page/hosts").text.count("silent") == 2
+    assert admin.act(HOST, "begin", reason="rack move", until=soon()).status_code == 303
+    text = admin.page("/page/hosts").text
+    assert text.count("silent") == 1
+    assert "UTC: rack move" in text
+
+
+def test_in_the_fleet_such_a_host_needs_nobody(site: Site, admin: Visitor) -> None:
+    long_ago(site)
+    text = admin.page("/page/fleet").text
+    assert text.index("cmp1 3") < text.index("cmp2 3")
+    assert admin.act(HOST, "begin", reason="rack move", until=soon()).status_code == 303
+    text = admin.page("/page/fleet").text
+    rows = text[text.index("Needs") :]
+    assert rows.index("cmp2") < rows.index("cmp1"), "it does not need a person first"
+    assert rows.count("◌ silent") == 1
+    assert rows.count("⚒ host in maintenance until") == 1
 
 
 @pytest.mark.parametrize(

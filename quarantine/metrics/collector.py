@@ -237,7 +237,8 @@ class Collector:
         for (stored, name), count in self._store.late(since, otherwise).items():
             late[names.state(stored), self._models.label(name)] += count
         quiet = 0
-        if self._store.maintenance_page(limit=1):
+        maintained = self._store.maintenance_totals()
+        if maintained.hosts or maintained.slots:
             found = self._store.late(since, otherwise, maintained=True)
             for (stored, name), count in found.items():
                 late[names.state(stored), self._models.label(name)] -= count
@@ -311,7 +312,7 @@ class Collector:
         by_edge["+Inf",] = all_
         needed = self._store.silent_and_needed(since[-1])
         quiet = self._store.silent_in_maintenance(since[-1])
-        subjects = [one.subject for one in self._store.maintenances()]
+        maintained = self._store.maintenance_totals()
         return (
             _gauge("hosts", "Registered hosts.", [], {(): all_}),
             _gauge(
@@ -343,10 +344,7 @@ class Collector:
                 "maintenances",
                 "Hosts, and single slots, that are in maintenance.",
                 ["of"],
-                {
-                    ("host",): sum(not one.address for one in subjects),
-                    ("slot",): sum(bool(one.address) for one in subjects),
-                },
+                {("host",): maintained.hosts, ("slot",): maintained.slots},
             ),
         )
 

@@ -90,10 +90,11 @@ def page(
         return tuple(parts.store.maintenance_page(host=host, limit=limit, after=after))
 
 
-def in_effect(plane: Plane) -> Maintenances:
-    """All of now, to hold many slots against. Raises ``UnavailableError``."""
+def in_effect(plane: Plane, hosts: Collection[str]) -> Maintenances:
+    """Those of now of some hosts and of their slots, to hold these slots against. Raises
+    ``UnavailableError``."""
     with plane.parts() as parts:
-        return Maintenances.of(parts.store.maintenances())
+        return Maintenances.of(parts.store.maintenances_on(hosts))
 
 
 def history(

@@ -18,7 +18,7 @@ from quarantine.record import slots
 from quarantine.record.database import models, rows
 from quarantine.record.database.base import Repository
 from quarantine.record.database.damaged import UNREADABLE, of_the_row
-from quarantine.record.database.maintained import lasts
+from quarantine.record.database.maintained import present
 from quarantine.record.database.rows import Row
 from quarantine.record.words.facts import Initiator, Maintenance, Subject
 from quarantine.record.words.texts import storable
@@ -117,19 +117,8 @@ class MaintenanceRepository(Repository):
             return _readable(db, query)
 
     def _in_effect(self) -> sa.Select[Any]:
-        later = _TABLE.alias()
-        return (
-            sa.select(_TABLE)
-            .where(*lasts(_TABLE, self._clock()))
-            .where(
-                ~sa.exists().where(
-                    later.c.host == _TABLE.c.host,
-                    later.c.address == _TABLE.c.address,
-                    later.c.version > _TABLE.c.version,
-                )
-            )
-            .order_by(_TABLE.c.host, _TABLE.c.address)
-        )
+        query = sa.select(_TABLE).where(*present(_TABLE, self._clock()))
+        return query.order_by(_TABLE.c.host, _TABLE.c.address)
 
     def maintenance_history(
         self, subject: Subject, *, limit: int, after: int = 0

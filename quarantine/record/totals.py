@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from quarantine.record.database import models
 from quarantine.record.database.base import Repository
 from quarantine.record.database.damaged import fits, readable
-from quarantine.record.database.maintained import in_effect
+from quarantine.record.database.maintained import in_effect, present
 from quarantine.record.database.paging import asked_of_each
 from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.states import CASE_OPEN, FREE_TO_SCHEDULE, Event, State
@@ -64,6 +64,14 @@ class StockTotal:
     resource_class: str
     state: str
     hold_code: str | None
+    slots: int
+
+
+@dataclass(frozen=True)
+class MaintenanceTotal:
+    """What is in maintenance by a word about itself."""
+
+    hosts: int
     slots: int
 
 
@@ -246,6 +254,16 @@ class TotalsRepository(Repository):
         )
         with self._reading() as db:
             return db.execute(query).scalar_one()
+
+    def maintenance_totals(self) -> MaintenanceTotal:
+        """How much is in maintenance; rows that cannot be read are counted too."""
+        table = models.maintenances
+        whole = sa.case((table.c.address == "", 1), else_=0)
+        query = sa.select(sa.func.count(), sa.func.sum(whole))
+        with self._reading() as db:
+            row = db.execute(query.where(*present(table, self._clock()))).one()
+        hosts = int(row[1] or 0)
+        return MaintenanceTotal(hosts, row[0] - hosts)
 
     def duration_totals(self, edges: Sequence[float], after: int = 0) -> list[DurationTotal]:
         """Cases by model, of the certificates that follow number ``after``."""

@@ -26,7 +26,7 @@ def preview(ask: Ask) -> Reply:
     keep = campaigns.KEEP if percent is None else percent / 100
     query = query_of(ask.query, "query")
     found = campaigns.preview(ask.plane, query, keep=keep, limit=ask.limit)
-    quiet = maintenance.in_effect(ask.plane)
+    quiet = maintenance.in_effect(ask.plane, {one.host for one in found.which})
     return Reply(
         {
             "slots": found.slots,

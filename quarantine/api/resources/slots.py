@@ -70,7 +70,7 @@ def find(ask: Ask) -> Reply:
         descending=descending,
         after=None if marker is None else read_marker(marker, order),
     )
-    quiet = maintenance.in_effect(ask.plane)
+    quiet = maintenance.in_effect(ask.plane, {one.host for one in found})
     document: dict[str, Any] = {"slots": [line(one, quiet) for one in found]}
     last = next((one for one in reversed(found) if marks(one, order)), None)
     if len(found) == ask.limit and last is not None:

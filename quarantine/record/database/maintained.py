@@ -14,20 +14,25 @@ def in_effect(
     now: datetime, host: sa.ColumnElement[str], address: sa.ColumnElement[str] | None = None
 ) -> sa.ColumnElement[bool]:
     """Within a query: whether that host is in maintenance, or with an address that slot."""
-    table, later = models.maintenances.alias(), models.maintenances.alias()
+    table = models.maintenances.alias()
     whole = table.c.address == ""
     return sa.exists().where(
-        *lasts(table, now),
+        *present(table, now),
         table.c.host == host,
         whole if address is None else sa.or_(whole, table.c.address == address),
+    )
+
+
+def present(table: sa.FromClause, now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
+    """Of the table of maintenances, or its alias: the last word about a subject, and as
+    :meth:`Maintenance.lasts`."""
+    later = models.maintenances.alias()
+    return (
+        table.c.until > now,
+        table.c.at <= now + CLOCKS_APART,
         ~sa.exists().where(
             later.c.host == table.c.host,
             later.c.address == table.c.address,
             later.c.version > table.c.version,
         ),
     )
-
-
-def lasts(table: sa.FromClause, now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
-    """As :meth:`Maintenance.lasts`."""
-    return table.c.until > now, table.c.at <= now + CLOCKS_APART

@@ -17,7 +17,7 @@ from quarantine.record.alarms import AlarmCall
 from quarantine.record.database import models
 from quarantine.record.database.engine import make_engine, writing
 from quarantine.record.store import Store
-from quarantine.record.totals import ComingSlot, FreeTotal, StockTotal
+from quarantine.record.totals import ComingSlot, FreeTotal, MaintenanceTotal, StockTotal
 from quarantine.record.words.facts import (
     Initiator,
     NewCertificate,
@@ -227,12 +227,14 @@ class TotalsSuite:
         assert site.store.late({}, ask, maintained=True) == {("erasing", "Model A"): 2}
         assert site.store.silent_and_needed(since) == 2
         assert site.store.silent_in_maintenance(since) == 1
+        assert site.store.maintenance_totals() == MaintenanceTotal(hosts=1, slots=1)
         site.store.put_maintenance(Subject("a"), until=None, reason="x", by=by)
         assert site.store.late({}, ask, maintained=True) == {("erasing", "Model A"): 1}
         site.later(50)
         assert site.store.late({}, ask, maintained=True) == {}
         assert site.store.silent_and_needed(since) == 3
         assert site.store.silent_in_maintenance(since) == 0
+        assert site.store.maintenance_totals().hosts == 0
 
     def test_a_case_that_is_certified_leaves_what_it_took(self, site: Site) -> None:
         site.certified("a/0000:01:00.0", erase=60, verify=20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from falcon import testing
 
 from eraser.protocol.transport.signing import PrivateKey
+from quarantine.api.resources import certificates
 from tests.unit.quarantine.api.client import NAMES, READER, SLOTS, Client, Site, code
 
 HOST, SLOT = "/v1/hosts/cmp1/maintenance", f"/v1/slots/{NAMES[0]}/maintenance"
@@ -123,6 +125,17 @@ def test_all_in_pages_and_a_hosts(admin: Client) -> None:
     of_one = admin.get("/v1/maintenances?host=cmp2").json["maintenances"]
     assert {one["host"] for one in of_one} == {"cmp2"}
     assert admin.get("/v1/maintenances?marker=cmp2").status_code == 400
+
+
+def test_an_export_says_it_as_the_list_does(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks for the hosts of some slots at a time."""
+    monkeypatch.setattr(certificates, "SOME", 2)
+    for path in (SLOT, "/v1/hosts/cmp2/maintenance"):
+        assert put(admin, path).status_code == 200
+    listed = admin.get("/v1/slots").json["slots"]
+    exported = [json.loads(one) for one in admin.get("/v1/exports/slots").text.splitlines()]
+    assert exported == listed
+    assert [bool(one["maintenance"]) for one in exported] == [True, False, False, True, True, True]
 
 
 def test_a_list_of_hosts_says_it(site: Site, admin: Client) -> None:

@@ -235,6 +235,18 @@ def test_late_by_what_the_model_takes(site: Site) -> None:
     assert of(scrape(), "slots_late", state="erasing", model="Model B") == 1
 
 
+def test_a_scrape_reads_no_maintenance(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands are in effect while a hall is rebuilt; they are counted in the database."""
+
+    def read(*_: Any, **__: Any) -> None:
+        raise AssertionError("read row by row")
+
+    monkeypatch.setattr(Store, "maintenance_page", read)
+    monkeypatch.setattr(Store, "maintenances", read)
+    found = Scraper(site)()
+    assert of(found, "part_up", part="late") == of(found, "part_up", part="hosts") == 1
+
+
 def test_what_is_in_maintenance_is_late_and_silent_apart(site: Site) -> None:
     for host in ("a", "b"):
         site.store.register_host(host, PrivateKey.generate().public, "incarnation-1")

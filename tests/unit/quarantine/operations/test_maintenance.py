@@ -267,6 +267,8 @@ def test_it_ends_by_itself_and_its_words_stay(store: Store, clock: Clock) -> Non
     clock.forward(3599)
     assert store.maintenances("cmp1") == [first]
     assert store.maintenances("cmp2") == []
+    assert store.maintenances_on(["cmp1", "cmp\0"]) == [first]
+    assert store.maintenances_on(["cmp2"]) == store.maintenances_on([]) == []
     clock.forward(1)
     assert store.maintenances() == []
     assert store.maintenance(HOST) is None

@@ -84,31 +84,33 @@ class MaintenanceRepository(Repository):
         return found if found is not None and found.lasts(self._clock()) else None
 
     def maintenances(self, host: str | None = None) -> list[Maintenance]:
-        """All that are in effect, or a host's and those of its slots, by host and address."""
-        return self.maintenance_page(host=host)
+        """All that are in effect, or a host's and those of its slots, by host and address. What
+        cannot be read is left out: every sweep asks for them, and silences nothing then."""
+        with self._reading() as db:
+            return _readable(db, self._in_effect(host))
 
     def maintenance_page(
-        self,
-        *,
-        host: str | None = None,
-        limit: int | None = None,
-        after: Subject | None = None,
+        self, *, limit: int, host: str | None = None, after: Subject | None = None
     ) -> list[Maintenance]:
-        """``limit`` of those in effect at most, those behind ``after``. What cannot be read is left
-        out: every sweep asks for them, and silences nothing then."""
-        query = self._in_effect()
-        if host is not None:
-            query = query.where(_TABLE.c.host == storable(host))
+        """Of the same those behind ``after``.
+
+        Fewer than ``limit`` are the last ones, also where one of them cannot be read.
+        """
+        query = self._in_effect(host)
+        behind = query
         if after is not None:
-            after = Subject(storable(after.host), storable(after.address))
-            query = query.where(
-                _TABLE.c.host >= after.host,
-                sa.or_(_TABLE.c.host > after.host, _TABLE.c.address > after.address),
-            )
-        if limit is not None:
-            query = query.limit(limit)
+            behind = _behind(query, storable(after.host), storable(after.address))
+        found: list[Maintenance] = []
         with self._reading() as db:
-            return _readable(db, query)
+            while more := limit - len(found):
+                page = behind.with_only_columns(_TABLE.c.id).limit(more)
+                ids = db.execute(page).scalars().all()
+                if not ids:
+                    break
+                found += _readable(db, query.where(_TABLE.c.id.in_(ids)))
+                # By its id: its place may be what cannot be read.
+                behind = _behind(query, *(_of(ids[-1], name) for name in ("host", "address")))
+        return found
 
     def maintenances_on(self, hosts: Collection[str]) -> list[Maintenance]:
         """Those in effect of these hosts and of their slots."""
@@ -116,8 +118,10 @@ class MaintenanceRepository(Repository):
         with self._reading() as db:
             return _readable(db, query)
 
-    def _in_effect(self) -> sa.Select[Any]:
+    def _in_effect(self, host: str | None = None) -> sa.Select[Any]:
         query = sa.select(_TABLE).where(*present(_TABLE, self._clock()))
+        if host is not None:
+            query = query.where(_TABLE.c.host == storable(host))
         return query.order_by(_TABLE.c.host, _TABLE.c.address)
 
     def maintenance_history(
@@ -145,6 +149,19 @@ class MaintenanceRepository(Repository):
         query = sa.select(_TABLE).where(_same(subject)).order_by(_TABLE.c.version.desc())
         with self._reading() as db:
             return _readable(db, query.limit(limit))
+
+
+def _behind(
+    query: sa.Select[Any], host: str | sa.ScalarSelect[Any], address: str | sa.ScalarSelect[Any]
+) -> sa.Select[Any]:
+    return query.where(
+        _TABLE.c.host >= host, sa.or_(_TABLE.c.host > host, _TABLE.c.address > address)
+    )
+
+
+def _of(row: int, column: str) -> sa.ScalarSelect[Any]:
+    table = _TABLE.alias()
+    return sa.select(table.c[column]).where(table.c.id == row).scalar_subquery()
 
 
 def _same(subject: Subject) -> sa.ColumnElement[bool]:

@@ -7,10 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from falcon import testing
 
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.api.resources import certificates
+from quarantine.record.database import models
+from quarantine.record.database.engine import writing
 from tests.unit.quarantine.api.client import NAMES, READER, SLOTS, Client, Site, code
 
 HOST, SLOT = "/v1/hosts/cmp1/maintenance", f"/v1/slots/{NAMES[0]}/maintenance"
@@ -136,6 +139,25 @@ def test_an_export_says_it_as_the_list_does(admin: Client, monkeypatch: pytest.M
     exported = [json.loads(one) for one in admin.get("/v1/exports/slots").text.splitlines()]
     assert exported == listed
     assert [bool(one["maintenance"]) for one in exported] == [True, False, False, True, True, True]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+@pytest.mark.parametrize("column", ["by_user", "reason", "host"])
+def test_a_damaged_row_ends_no_list(site: Site, admin: Client, limit: int, column: str) -> None:
+    """Wherever it stands, first and last on a page too."""
+    paths = [f"/v1/slots/{name}/maintenance" for name in NAMES]
+    assert {put(admin, path).status_code for path in paths} == {200}
+    damaged = (1, 2, 4)
+    with site.store() as store, writing(store._engine) as db:
+        unread = sa.literal_column("CAST(x'ff' AS TEXT) || id")
+        of_them = models.maintenances.c.id.in_(damaged)
+        db.execute(sa.update(models.maintenances).where(of_them).values({column: unread}))
+    found, path = [], f"/v1/maintenances?limit={limit}"
+    while path:
+        page = admin.get(path).json
+        found += [one["slot"] for one in page["maintenances"]]
+        path = next((one["href"] for one in page.get("maintenances_links", ())), "")
+    assert found == [NAMES[2], NAMES[4], NAMES[5]]
 
 
 def test_a_list_of_hosts_says_it(site: Site, admin: Client) -> None:

@@ -235,6 +235,26 @@ def test_late_by_what_the_model_takes(site: Site) -> None:
     assert of(scrape(), "slots_late", state="erasing", model="Model B") == 1
 
 
+def test_a_damaged_maintenance_brings_no_late_slots_of_others_back(site: Site, url: str) -> None:
+    for host in ("a", "b"):
+        site.store.register_host(host, PrivateKey.generate().public, "incarnation-1")
+        site.erasing(f"{host}/0000:01:00.0")
+    until = site.later(21700) + timedelta(hours=1)
+    for host in ("a", "b"):
+        site.store.put_maintenance(Subject(host), until=until, reason="x", by=Initiator("ada"))
+    engine = make_engine(url)
+    with writing(engine) as db:
+        unread = sa.literal_column("CAST(x'ff' AS TEXT)")
+        first = models.maintenances.c.host == "a"
+        db.execute(sa.update(models.maintenances).where(first).values(reason=unread))
+    engine.dispose()
+    found = Scraper(site)()
+    assert of(found, "part_up", part="late") == of(found, "part_up", part="hosts") == 1
+    # Of the damaged one the database itself says that it is in effect.
+    assert of(found, "slots_late", state="erasing", model="Model A") == 0
+    assert of(found, "slots_late_in_maintenance") == 2
+
+
 def test_a_scrape_reads_no_maintenance(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands are in effect while a hall is rebuilt; they are counted in the database."""
 

@@ -98,7 +98,7 @@ def export(ask: Ask) -> Reply:
 
 
 def export_slots(ask: Ask) -> Reply:
-    """All that fit, as they are in lists."""
+    """All that fit, as they are in lists, and a last line that says how many they were."""
     query = slots.query_of(ask)
     # The first one now: a record that is away is an error, and no empty file.
     slot_operations.page(ask.plane, query, limit=1)
@@ -106,11 +106,15 @@ def export_slots(ask: Ask) -> Reply:
 
 
 def _slot_lines(plane: Plane, query: SlotQuery) -> Iterator[bytes]:
-    found = slot_operations.each(plane, query)
+    """The last one is the end: nobody knows beforehand how many slots will fit while they are sent,
+    and behind a proxy that asks by HTTP/1.0 an answer that is cut off looks whole."""
+    found, count = slot_operations.each(plane, query), 0
     while some := list(itertools.islice(found, SOME)):
         quiet = maintenance.in_effect(plane, {one.host for one in some})
         for one in some:
             yield documents.dump(slots.line(one, quiet)) + b"\n"
+        count += len(some)
+    yield documents.dump({"slots": count}) + b"\n"
 
 
 def end(ask: Ask) -> Reply:
@@ -236,7 +240,7 @@ OPERATIONS: Final = (
     Operation(
         "GET",
         "/v1/exports/slots",
-        "Stream slots, a line each",
+        "Stream slots, a line each, and in a last line how many",
         export_slots,
         "slots:export",
         query=slots.FILTERS,

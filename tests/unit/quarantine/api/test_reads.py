@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from eraser.protocol.ticket import (
     GateTestimony,
 )
 from eraser.protocol.transport.signing import PrivateKey
+from quarantine.api.resources import certificates as resource
+from quarantine.errors import UnavailableError
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
 from quarantine.evidence.sections import HistoryLine
@@ -34,6 +37,7 @@ from quarantine.record import pages
 from quarantine.record.alarms import AlarmCall
 from quarantine.record.database import engine as door
 from quarantine.record.database import models
+from quarantine.record.pages import SlotLine, SlotQuery
 from quarantine.record.store import Store
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event
@@ -280,7 +284,30 @@ def test_an_export_that_breaks_off_is_no_whole_answer(
 def test_slots_as_lines(chain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "CHUNK", 2)
     found = chain[1].get("/v1/exports/slots?host=cmp2")
-    assert [json.loads(line)["id"] for line in found.content.splitlines()] == NAMES[3:]
+    *lines, last = map(json.loads, found.content.splitlines())
+    assert [line["id"] for line in lines] == NAMES[3:]
+    assert last == {"slots": 3}
+    none = chain[1].get("/v1/exports/slots?host=nowhere")
+    assert none.json == {"slots": 0}
+
+
+def test_slots_that_break_off_do_not_say_how_many(
+    chain: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever sits behind a proxy sees by that alone that there were more."""
+    real = Store.each_slot
+
+    def broken(store: Store, query: SlotQuery) -> Iterator[SlotLine]:
+        yield next(real(store, query))
+        raise UnavailableError("gone")
+
+    monkeypatch.setattr(Store, "each_slot", broken)
+    monkeypatch.setattr(resource, "SOME", 1)
+    plane = Plane([chain[0].file])
+    lines = resource._slot_lines(plane, SlotQuery())
+    assert json.loads(next(lines))["id"] == NAMES[0]
+    with pytest.raises(UnavailableError, match="gone"):
+        next(lines)
 
 
 def test_hosts(site: Site, admin: Client) -> None:

@@ -59,10 +59,10 @@ def begin(visit: Visit) -> Shown:
     until = texts.read_time(fields.get("until", ""))
     if until is None:
         said = "Nothing was done: when does it end?", "As in 2026-11-24 18:00, in UTC."
-        return _subject_page(visit, wishes.Refused(400, *said), fields, "begin")
+        return _again(visit, wishes.Refused(400, *said), fields, "begin")
     wrong = wishes.refused({"reason": reason, "until": texts.iso(until)}, _SAME["begin"])
     if wrong:
-        return _subject_page(visit, wrong, fields, "begin")
+        return _again(visit, wrong, fields, "begin")
     try:
         maintenance.begin(
             visit.plane,
@@ -73,7 +73,7 @@ def begin(visit: Visit) -> Shown:
             behind=_behind(fields),
         )
     except (BadInputError, ConflictError) as error:
-        return _subject_page(visit, _why(error), fields, "begin")
+        return _again(visit, _why(error), fields, "begin")
     return _done(visit, subject)
 
 
@@ -83,12 +83,18 @@ def end(visit: Visit) -> Shown:
     subject, reason = _subject(visit), fields.get("reason", "").strip()
     wrong = wishes.refused({"reason": reason}, _SAME["end"])
     if wrong:
-        return _subject_page(visit, wrong, fields, "end")
+        return _again(visit, wrong, fields, "end")
     try:
         maintenance.end(visit.plane, subject, reason=reason, by=visit.by, behind=_behind(fields))
     except (BadInputError, ConflictError) as error:
-        return _subject_page(visit, _why(error), fields, "end")
+        return _again(visit, _why(error), fields, "end")
     return _done(visit, subject)
+
+
+def _again(visit: Visit, wrong: wishes.Refused, fields: dict[str, str], act: str) -> Shown:
+    return wishes.beside(
+        visit, "maintenances:get", wrong, lambda: _subject_page(visit, wrong, fields, act)
+    )
 
 
 def _subject_page(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -10,7 +11,8 @@ import sqlalchemy as sa
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.record.database import models
 from quarantine.record.database.engine import writing
-from tests.unit.quarantine.api.client import NAMES, READER, Site
+from quarantine.record.words.facts import Initiator, Subject
+from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, Site
 from tests.unit.quarantine.page.visitor import Visitor, visitor
 
 HOST = "/page/hosts/cmp1/maintenance"
@@ -114,6 +116,35 @@ def test_what_is_wrong_is_said_beside_the_form(
     assert found.status_code == 400
     assert said in found.text
     assert words["reason"] in found.text
+
+
+def test_who_may_not_look_is_shown_nothing_of_it_by_acting(tmp_path: Path) -> None:
+    """Rules may let somebody act who sees nothing; what is wrong is said by itself then."""
+    rules = tmp_path / "policy.yaml"
+    rules.write_text('"nvme_quarantine:maintenances:get": "!"\n')
+    options = f"[oslo_policy]\npolicy_file = {rules}\nenforce_scope = false\n"
+    site = Site(tmp_path, options=options)
+    until = datetime.now(UTC) + timedelta(hours=1)
+    with site.store() as store:
+        by = Initiator("grace")
+        store.put_maintenance(Subject("cmp1"), until=until, reason="secret rack", by=by)
+    admin = visitor(site).as_user(ADMIN)
+    assert admin.get(HOST).status_code == 403
+    one = f"/page/slots/{NAMES[0]}"
+    token = admin.page(one).forms[f"{one}/hold"]["token"]
+    typed = {"token": token, "reason": "mine", "until": soon(), "version": "7"}
+    for act, wrong, status in (
+        ("begin", {"until": "never"}, 400),
+        ("begin", {"reason": ""}, 400),
+        ("begin", {}, 412),
+        ("end", {"reason": ""}, 400),
+        ("end", {}, 412),
+    ):
+        found = admin.send(f"{HOST}/{act}", {**typed, **wrong})
+        assert found.status_code == status
+        assert "Nothing was done" in found.text or "nothing was done" in found.text
+        assert "secret rack" not in found.text
+        assert "grace" not in found.text
 
 
 def test_a_word_about_something_else_is_void(site: Site, admin: Visitor) -> None:

@@ -75,7 +75,15 @@ class UnreadOutcomeError(UnavailableError):
 
 
 class UnfinishedError(UnavailableError):
-    """It ended early, or its end is not known: some of it may be done, or all. Look again first."""
+    """It ended early, or its end is not known: some of it may be done, or all. Look again first.
+
+    ``told``: what was done, for a caller from elsewhere, without what an outage says of itself: it
+    may name addresses. Empty where that is not known.
+    """
+
+    def __init__(self, words: str, *, told: str = "") -> None:
+        super().__init__(words)
+        self.told = told
 
 
 class ForbiddenError(QuarantineError):

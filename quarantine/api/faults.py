@@ -58,7 +58,7 @@ AWAY: Final = (
 )
 DECIDED: Final = (
     "the decision is on record, and the service acts on it; what came of it cannot be read now. "
-    "Look at the slot before it is decided again"
+    "Look at it before it is decided again"
 )
 UNFINISHED: Final = (
     "the record, or a service behind it, did not answer in the middle of it, or said no: some of "
@@ -85,7 +85,7 @@ def of(error: Exception) -> Fault:
         return Fault(503, "outcome-unread", DECIDED, {"Retry-After": "10"})
     if isinstance(error, UnfinishedError):
         LOG.warning("%s", error)
-        return Fault(503, "unfinished", UNFINISHED, {"Retry-After": "10"})
+        return Fault(503, "unfinished", error.told or UNFINISHED, {"Retry-After": "10"})
     if isinstance(error, CrowdedError):
         return Fault(503, "crowded", str(error), {"Retry-After": "10"})
     if isinstance(error, UnavailableError):

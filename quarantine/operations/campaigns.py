@@ -19,7 +19,14 @@ from datetime import UTC
 from typing import Final
 
 from eraser.protocol import codec
-from quarantine.errors import BadInputError, CrowdedError, StalePreviewError, UnknownError
+from quarantine.errors import (
+    BadInputError,
+    CrowdedError,
+    QuarantineError,
+    StalePreviewError,
+    UnknownError,
+    UnreadOutcomeError,
+)
 from quarantine.operations.names import KEEP as KEEP
 from quarantine.operations.overview.capacity import pace_of
 from quarantine.operations.plane import Plane
@@ -153,7 +160,8 @@ def begin(
 
     ``seen``: it has to be about the slots of a preview of one of these versions; empty: as it is
     now. Raises ``BadInputError``, ``StalePreviewError``, ``StaleError`` where the id is another
-    campaign's, ``ConflictError``, ``UnavailableError``.
+    campaign's, ``ConflictError``, ``UnavailableError``, and of that ``UnreadOutcomeError`` where it
+    is begun, and how far it is cannot be read.
     """
     _require(query, keep)
     if not _NAME.fullmatch(name):
@@ -183,7 +191,7 @@ def begin(
             by=by,
             slots=slots,
         )
-        return _view(parts.store, made)
+        return _outcome(parts.store, made)
 
 
 def show(plane: Plane, name: str) -> CampaignView:
@@ -240,12 +248,12 @@ def put(
     """Pauses one, has it go on, or stops it for good. What was taken is finished as ever.
 
     Raises ``UnknownError``, ``StaleError`` where it is not at one of these versions,
-    ``IllegalTransitionError`` where it is over.
+    ``IllegalTransitionError`` where it is over, ``UnreadOutcomeError`` as :func:`begin`.
     """
     _require_words(reason, by)
     with plane.parts() as parts:
         found = parts.store.set_campaign(name, state, behind, reason=reason, by=by)
-        return _view(parts.store, found)
+        return _outcome(parts.store, found)
 
 
 def advance(plane: Plane, name: str) -> int:
@@ -310,6 +318,17 @@ def _known(store: Store, name: str) -> Campaign:
 def _view(store: Store, campaign: Campaign) -> CampaignView:
     counts, acts = store.campaign_counts(campaign.id), store.campaign_acts(campaign.id)
     return CampaignView(campaign, counts, tuple(acts))
+
+
+def _outcome(store: Store, written: Campaign) -> CampaignView:
+    """Of one that was written just now. Raises ``UnreadOutcomeError``."""
+    try:
+        return _view(store, written)
+    except QuarantineError as error:
+        raise UnreadOutcomeError(
+            f"campaign {written.id}: it is on record as {written.state}, and the service acts on "
+            f"it; how far it is cannot be read now: {error}"
+        ) from error
 
 
 class _Version:

@@ -22,6 +22,7 @@ from quarantine.errors import (
     QuarantineError,
     StaleError,
     UnavailableError,
+    UnfinishedError,
     UnreadOutcomeError,
 )
 from quarantine.operations import slots
@@ -159,8 +160,8 @@ def erase(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW)
 
     One that is not held is held first, until Placement has it reserved: no server gets it between.
     Who dies in the midst leaves a slot that is held for this reason; who looks at it and says the
-    same again goes on. Raises as :func:`hold`; ``UnavailableError`` also where Placement could not
-    be told of the hold, and ``ConflictError`` where a server was quicker than it.
+    same again goes on. Raises as :func:`hold`; ``UnfinishedError`` where it is held by then, and
+    not released: a server was quicker, the record or Placement went away, somebody else decided.
     """
 
     def taken(store: Store, record: SlotRecord) -> SlotRecord:
@@ -168,31 +169,48 @@ def erase(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW)
             raise IllegalTransitionError(f"{record.slot}: {_why_not_again(record)}")
         return store.hold(record, holds.because(HoldCode.BY_PERSON, reason), by=decision.by)
 
-    if slots.versioned(plane, slot).slot.state is not State.HELD:
-        try:
-            held = _decide(plane, slot, decision, taken, needs_placement=True)
-        except UnreadOutcomeError as error:
-            raise UnreadOutcomeError(
-                f"{slot}: it is held by now, and not yet released for its erase, for what came of "
-                f"the hold cannot be read ({error.__cause__}): look at it, then the same again"
-            ) from error
-        if held.unacted:
-            raise UnavailableError(
-                f"{slot}: it is held by now, and Placement could not be told so ({held.unacted}): "
-                "look at it when Placement answers, then the same again"
-            )
+    if slots.versioned(plane, slot).slot.state is State.HELD:
+        return release(plane, slot, reason=reason, decision=decision)
+    try:
+        held = _decide(plane, slot, decision, taken, needs_placement=True)
+    except UnreadOutcomeError as error:
+        raise _only_held(slot, f"what came of that cannot be read: {error.__cause__}") from error
+    if held.unacted:
+        raise _only_held(slot, f"Placement could not be told so: {held.unacted}")
+    try:
         if servers := _servers(plane, slot):
-            left = (
-                "it is held, and then to be released, when the server lets go of the drive"
-                if held.slot.state is State.IN_USE
-                else "the slot is held: release it once the server has let go of the drive"
-            )
-            raise ConflictError(
-                f"{slot}: server {servers[0]} got the drive in that moment; nothing is erased, and "
-                f"{left}"
-            )
+            raise _outrun(held.slot, servers[0])
         decision = replace(decision, versions=(held.version,))
-    return release(plane, slot, reason=reason, decision=decision)
+        return release(plane, slot, reason=reason, decision=decision)
+    except (UnreadOutcomeError, UnfinishedError):
+        raise
+    except QuarantineError as error:
+        # Whatever it is of the second half, to the caller it is not as if nothing had been done.
+        raise _only_held(slot, str(error)) from error
+
+
+def _only_held(slot: Slot, why: str) -> UnfinishedError:
+    """The first half of an erase is on record, and the second is not."""
+    done, then = (
+        "it is held by now, and not yet released for its erase",
+        "look at it, then the same",
+    )
+    return UnfinishedError(
+        f"{slot}: {done} ({why}): {then} again", told=f"{slot}: {done}: {then} again"
+    )
+
+
+def _outrun(held: SlotView, server: str) -> UnfinishedError:
+    """A server got the drive while it was being held, and keeps it."""
+    left = (
+        "it is held, and then to be released, when the server lets go of the drive"
+        if held.state is State.IN_USE
+        else "the slot is held: release it once the server has let go of the drive"
+    )
+    said = (
+        f"{held.slot}: server {server} got the drive in that moment; nothing is erased, and {left}"
+    )
+    return UnfinishedError(said, told=said)
 
 
 def reconcile(
@@ -230,7 +248,7 @@ def _decide(
         try:
             after = assembly.store.slot(record.slot) or record
             return SlotDecision(closely(assembly, after), unacted, version(after))
-        except UnavailableError as error:
+        except QuarantineError as error:
             raise UnreadOutcomeError(
                 f"{record.slot}: the decision is on record, and the service acts on it; what came "
                 f"of it cannot be read now: {error}"

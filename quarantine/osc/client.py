@@ -20,6 +20,7 @@ from quarantine.errors import (
     QuarantineError,
     StaleError,
     UnavailableError,
+    UnfinishedError,
     UnknownError,
     UnreadOutcomeError,
 )
@@ -31,6 +32,7 @@ _PREFIX: Final = "nvme-quarantine."
 _CODES: Final[Mapping[str, type[QuarantineError]]] = {
     "not-now": IllegalTransitionError,
     "outcome-unread": UnreadOutcomeError,
+    "unfinished": UnfinishedError,
 }
 """By what the API calls an error."""
 _TOLD: Final = frozenset({"unavailable", "outcome-unread", "unfinished"})

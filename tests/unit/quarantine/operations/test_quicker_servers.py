@@ -22,7 +22,7 @@ from quarantine.errors import (
     QuarantineError,
     StaleError,
     UnavailableError,
-    UnreadOutcomeError,
+    UnfinishedError,
 )
 from quarantine.operations import decisions, slots
 from quarantine.operations.decisions import Decision
@@ -290,7 +290,7 @@ def test_placement_that_is_away_in_the_midst_leaves_a_hold_and_the_same_again_go
             raise UnavailableError("Placement does not answer")
 
         patch.setattr(place.site.loop, "look", refused)
-        with pytest.raises(UnavailableError, match=r"it is held by now.*the same again"):
+        with pytest.raises(UnfinishedError, match=r"it is held by now.*the same again"):
             decide(place.plane, "erase")
         assert (place.record.state, place.record.reason) == (State.HELD, "odd")
     decide(place.plane, "erase")
@@ -308,7 +308,7 @@ def test_a_server_that_is_quicker_than_the_hold_has_nothing_erased_and_is_named(
         return really(store, *words, **more)
 
     monkeypatch.setattr(Store, "hold", hold)
-    with pytest.raises(ConflictError, match=r"server tenant got the drive.*nothing is erased"):
+    with pytest.raises(UnfinishedError, match=r"server tenant got the drive.*nothing is erased"):
         decide(place.plane, "erase")
     assert place.record.state is State.HELD
     assert Event.RELEASED_BY_OPERATOR not in last_events(place)
@@ -343,7 +343,9 @@ def test_a_server_that_rightly_got_the_clean_drive_keeps_it_until_its_release(
     with monkeypatch.context() as patch:
         quicker(place, patch, burned=burned)
         if act == "erase":
-            with pytest.raises(ConflictError, match=r"nothing is erased, and it is held, and then"):
+            with pytest.raises(
+                UnfinishedError, match=r"nothing is erased, and it is held, and then"
+            ):
                 decide(place.plane, act, decision=by_ada)
         else:
             done = decide(place.plane, act, decision=by_ada)
@@ -480,7 +482,7 @@ def test_the_release_is_of_the_hold_that_was_made(
         return really(plane, *words, **more)
 
     monkeypatch.setattr(decisions, "release", release)
-    with pytest.raises(StaleError):
+    with pytest.raises(UnfinishedError, match=r"held by now.*not yet released"):
         decide(place.plane, "erase")
     assert place.record.state is State.HELD
 
@@ -502,7 +504,7 @@ def test_a_record_that_goes_away_in_the_midst_leaves_a_hold_and_says_so(
     with monkeypatch.context() as patch:
         patch.setattr(Store, "hold", hold)
         patch.setattr(decisions, "closely", closely)
-        with pytest.raises(UnreadOutcomeError, match=r"not yet released.*the same again"):
+        with pytest.raises(UnfinishedError, match=r"not yet released.*the same again"):
             decide(place.plane, "erase")
     assert place.record.state is State.HELD
     decide(place.plane, "erase")

@@ -3,21 +3,18 @@ open page asks again and again: however many there are, a tenth of a processor i
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from typing import Final
 
-from quarantine.errors import QuarantineError, UnavailableError
 from quarantine.operations.overview import fleet
 from quarantine.operations.overview.fleet import Fleet
 from quarantine.operations.plane import Plane
+from quarantine.operations.shared_turn import SharedTurn
 
 LEAST_SECONDS: Final = 2.0
 SHARE: Final = 0.1
 """Of a processor, at most."""
-WAIT_SECONDS: Final = 5.0
-"""For the look of another."""
 
 
 class Snapshots:
@@ -26,42 +23,26 @@ class Snapshots:
     def __init__(self, plane: Plane, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._plane = plane
         self._now = monotonic
-        self._lock = threading.Lock()
+        self._turn = SharedTurn(monotonic)
         self._last: Fleet | None = None
         self._until = 0.0
-        self._failed: tuple[float, QuarantineError] | None = None
-        """The last look, where it did not go well, and when that was known."""
         self._decisions = 0
         self._of = 0
         """How many decisions the last one may know of."""
 
     def fleet(self) -> Fleet:
         """Raises ``UnavailableError``: what is old is not shown where nothing is known."""
-        asked = self._now()
-        # All threads of the process may be here, and the API needs some.
-        if not self._lock.acquire(timeout=WAIT_SECONDS):
-            raise UnavailableError(f"database: expected an answer within {WAIT_SECONDS:g} s")
-        try:
-            if self._failed is not None and asked <= self._failed[0]:
-                # Who waited for that look got it.
-                raise self._failed[1].with_traceback(None)
+        with self._turn.turn():
             if self._last is None or self._of != self._decisions or self._now() >= self._until:
-                self._look()
-            assert self._last is not None
+                self._last = self._look()
             return self._last
-        finally:
-            self._lock.release()
 
-    def _look(self) -> None:
+    def _look(self) -> Fleet:
         known, begun = self._decisions, time.thread_time()
-        try:
-            self._last = fleet.look(self._plane)
-        except QuarantineError as error:
-            self._failed = self._now(), error
-            raise
-        self._failed, self._of = None, known
+        found = fleet.look(self._plane)
         cost = time.thread_time() - begun
-        self._until = self._now() + max(LEAST_SECONDS, cost / SHARE)
+        self._of, self._until = known, self._now() + max(LEAST_SECONDS, cost / SHARE)
+        return found
 
     def forget(self) -> None:
         """Somebody decided here: he sees what came of it, also where a look is under way."""

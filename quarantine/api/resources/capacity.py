@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import threading
+from collections.abc import Callable
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -13,6 +13,7 @@ from quarantine.api.operation import Ask, Operation, Reply, moment
 from quarantine.operations.overview import capacity
 from quarantine.operations.overview.capacity import Capacity
 from quarantine.operations.plane import Plane
+from quarantine.operations.shared_turn import SharedTurn
 
 _COUNTS: Final = (
     *("drives", "sellable", "free", "missing", "doubtful", "in_use", "coming", "held", "retired"),
@@ -27,12 +28,38 @@ KEPT_SECONDS: Final = 30.0
 """A list is counted whole, over the whole fleet. Whoever asks for its next page so soon gets it
 from the same count: the pages are of one moment, and of one price."""
 
-_COUNTED: Final[WeakKeyDictionary[Plane, dict[str | None, tuple[float, Found]]]] = (
-    WeakKeyDictionary()
-)
-"""When each count began, and what it found, by flavor: there are as many as are configured."""
-_LOCK: Final = threading.Lock()
-"""One counts at a time; who waited meanwhile gets what was begun after they asked."""
+
+class _SharedCounts:
+    """Of one control plane: one counts at a time; who waited meanwhile gets what was begun after
+    they asked."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._now = monotonic
+        self._turn = SharedTurn(monotonic)
+        self._last: dict[str | None, tuple[float, Found]] = {}
+        """When each count began, and what it found, by flavor: there are as many as are
+        configured."""
+
+    def of_before(self, flavor: str | None) -> Found | None:
+        """One that is young enough for a further page."""
+        began, found = self._known(flavor)
+        return found if self._now() - began < KEPT_SECONDS else None
+
+    def of_now(self, plane: Plane, flavor: str | None) -> Found:
+        """One that was begun after it was asked for."""
+        asked = self._now()
+        with self._turn.turn():
+            began, found = self._known(flavor)
+            if began < asked:
+                began, found = self._now(), capacity.show(plane, flavor=flavor)
+                self._last[flavor] = began, found
+            return found
+
+    def _known(self, flavor: str | None) -> tuple[float, Found]:
+        return self._last.get(flavor, (-math.inf, ()))
+
+
+_SHARED: Final[WeakKeyDictionary[Plane, _SharedCounts]] = WeakKeyDictionary()
 
 
 def find(ask: Ask) -> Reply:
@@ -58,18 +85,9 @@ def _counted(ask: Ask) -> Found:
     flavor, host = ask.query.get("flavor"), ask.query.get("host")
     if host is not None:
         return capacity.show(ask.plane, flavor=flavor, host=host)
-    asked = ask.plane.doors.monotonic()
-    counted = _COUNTED.setdefault(ask.plane, {})
-    at, known = counted.get(flavor, (-math.inf, ()))
-    if "marker" in ask.query and asked - at < KEPT_SECONDS:
-        return known
-    with _LOCK:
-        at, known = counted.get(flavor, (-math.inf, ()))
-        if at < asked:
-            at = ask.plane.doors.monotonic()
-            known = capacity.show(ask.plane, flavor=flavor)
-            counted[flavor] = at, known
-        return known
+    counts = _SHARED.setdefault(ask.plane, _SharedCounts(ask.plane.doors.monotonic))
+    known = counts.of_before(flavor) if "marker" in ask.query else None
+    return counts.of_now(ask.plane, flavor) if known is None else known
 
 
 def _flavor(found: Found, marker: str) -> Found:

@@ -23,7 +23,7 @@ from quarantine.api.application import Envelope
 from quarantine.api.resources.slots import UNACTED
 from quarantine.errors import BadInputError, UnavailableError
 from quarantine.operations import slots as operations
-from quarantine.operations.overview import health
+from quarantine.operations.overview import capacity, health
 from quarantine.operations.papers import servers
 from quarantine.operations.plane import ServingPlane
 from quarantine.record import pages
@@ -49,6 +49,30 @@ def test_a_record_that_another_release_upgraded_meanwhile_is_not_written(site: S
     found = client.ask("POST", f"{path}/hold", {"reason": "no"}, If_Match=version)
     assert (found.status_code, code(found)) == (503, "unavailable")
     assert client.get("/healthcheck").status_code == 503
+
+
+def test_a_record_that_hangs_costs_all_who_ask_what_can_be_sold_one_count(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other they would have had every thread of the process."""
+    counts = []
+
+    def hangs(_plane: object, **_words: object) -> None:
+        counts.append(1)
+        time.sleep(0.5)
+        raise UnavailableError("no answer")
+
+    monkeypatch.setattr(capacity, "show", hangs)
+    client = site.client().as_user(ADMIN)
+    gate = threading.Barrier(6)
+
+    def ask(_number: int) -> int:
+        gate.wait(30)
+        return client.get("/v1/capacity").status_code
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(ask, range(6))) == [503] * 6
+    assert len(counts) == 1
 
 
 def test_a_decision_whose_commit_is_not_answered_is_not_called_undecided(

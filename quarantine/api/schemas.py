@@ -620,7 +620,7 @@ CAMPAIGN_PREVIEWED: Final = record(
         "free": {**COUNT, "description": "On offer: taken as the pool can spare them."},
         "held": {**COUNT, "description": "Left to people, unless the query names their code."},
         "in_quarantine": COUNT,
-        "at_a_time": {**COUNT, "description": "So many the pool can spare."},
+        "at_a_time": {**COUNT, "description": "So many more the pool can spare now."},
         "drive_seconds": maybe({"type": "number"}),
         "pool_seconds": {
             **maybe({"type": "number"}),

@@ -41,6 +41,7 @@ from quarantine.record.words.campaign_facts import CampaignState as CampaignStat
 from quarantine.record.words.campaign_facts import CampaignStep as CampaignStep
 from quarantine.record.words.facts import Initiator as Initiator
 from quarantine.record.words.states import State
+from quarantine.rules.campaign import spare
 
 MOST: Final = 200_000
 """Slots of one campaign: more than a fleet has, so that a mistake ends before it fills the disk."""
@@ -79,7 +80,7 @@ class CampaignForecast:
     pool_seconds: float | None
     """Until all that are free now are back: so many at a time as the pool can spare."""
     at_a_time: int
-    """So many."""
+    """So many more now: what running campaigns have taken is gone from the share of all."""
     version: str = ""
     """Another one when the campaign would be about other slots, or about another drive in one.
     What becomes of a slot meanwhile is not part of it: servers come and go all the time."""
@@ -113,7 +114,10 @@ def preview(
                 free[place.resource_class, place.model] += 1
         which = store.campaign_page(query, limit=limit)
         paces = {model: pace_of(store, model) for _of, model in free if model is not None}
-        pool = store.free_of_each_class()
+        # As the service counts it, in this order: what is taken in between is counted as neither.
+        whole = Counter(store.taken_from_the_pool())
+        whole.update(store.free_of_each_class())
+        gone = store.taken_from_the_pool(claimed=True)
     longest: float | None = 0.0
     for _of, model in free:
         known = paces.get(model or "")
@@ -124,7 +128,7 @@ def preview(
     of_class = Counter[str]()
     for (of, _model), count in free.items():
         of_class[of] += count
-    at_a_time = {of: math.floor((1 - keep) * pool.get(of, 0) + 1e-9) for of in of_class}
+    at_a_time = {of: spare(whole[of] - gone.get(of, 0), gone.get(of, 0), keep) for of in of_class}
     stuck = any(not at_a_time[of] for of in of_class)
     turns = (
         0 if stuck else max((math.ceil(of_class[of] / at_a_time[of]) for of in of_class), default=0)

@@ -8,6 +8,7 @@ decides about is left to that person.
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -36,6 +37,8 @@ class CampaignAct(enum.Enum):
     """Write the line; nothing is done to the slot."""
 
 
+_NEXT_TO_NOTHING: Final = 1e-9
+"""Of a drive, by which a share in binary digits may be too great: 0.07 of 100 are 7."""
 _CAMPAIGN: Final = "campaign "
 """How the reasons of all campaigns' holds begin."""
 
@@ -198,7 +201,8 @@ def _wait(line: CampaignSlot) -> CampaignMove:
     return CampaignMove(CampaignAct.NOTHING, line.step, line.result, line.generation)
 
 
-def spare(free: int, taken: int, keep: float) -> bool:
-    """Whether one more drive may be taken: of ``free`` and ``taken`` together, the share ``keep``
-    stays on offer."""
-    return free > 0 and free - 1 >= keep * (free + taken)
+def spare(free: int, taken: int, keep: float) -> int:
+    """How many more drives may be taken: of ``free`` and ``taken`` together, by all campaigns, the
+    share ``keep`` stays on offer."""
+    kept = math.ceil(keep * (free + taken) - _NEXT_TO_NOTHING)
+    return max(0, free - kept)

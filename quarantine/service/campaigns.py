@@ -328,7 +328,7 @@ class _Pool:
             self._gone = self._store.taken_from_the_pool(claimed=True)
         of = record.resource_class
         gone = self._gone.get(of, 0) - claimed
-        return spare(self._whole[of] - gone, gone, self._campaign.keep)
+        return spare(self._whole[of] - gone, gone, self._campaign.keep) > 0
 
 
 def _terms(campaign: Campaign) -> CampaignTerms:

@@ -138,16 +138,21 @@ def test_its_own_hold_is_ended_whichever_drive_is_there(
 @pytest.mark.parametrize(
     ("free", "taken", "keep", "expected"),
     [
-        (10, 0, 0.9, True),
-        (9, 1, 0.9, False),
-        (10, 0, 1.0, False),
-        (1, 5, 0.0, True),
-        (0, 5, 0.0, False),
-        (1, 0, 0.5, False),
+        (10, 0, 0.9, 1),
+        (9, 1, 0.9, 0),
+        (10, 0, 0.5, 5),
+        (7, 3, 0.5, 2),
+        (4, 6, 0.5, 0),
+        (10, 0, 1.0, 0),
+        (1, 5, 0.0, 1),
+        (0, 5, 0.0, 0),
+        (1, 0, 0.5, 0),
+        (100, 0, 0.07, 93),
+        (-1, 3, 0.5, 0),
     ],
 )
-def test_the_pool_keeps_its_share(free: int, taken: int, keep: float, expected: bool) -> None:
-    assert spare(free, taken, keep) is expected
+def test_the_pool_keeps_its_share(free: int, taken: int, keep: float, expected: int) -> None:
+    assert spare(free, taken, keep) == expected
 
 
 # The work.
@@ -547,6 +552,23 @@ def test_a_campaign_has_a_bound(site: Site, plane: Plane, monkeypatch: pytest.Mo
         campaigns.preview(plane, QUERY, limit=2)
     monkeypatch.setattr(campaigns, "MOST", 4)
     assert campaigns.preview(plane, QUERY, limit=2).slots == 4
+
+
+def test_a_preview_counts_what_other_campaigns_have_taken(site: Site, plane: Plane) -> None:
+    """It said that five drives could go at a time, and the next campaign took none."""
+    for number in range(1, 11):
+        available(site.store, site.cloud, slot_at(number))
+    begin(plane, keep=0.5)
+    for _turn in range(4):
+        work(site).advance("fw1")
+    found = campaigns.preview(plane, QUERY, keep=0.5, limit=0)
+    assert (found.free, found.at_a_time, found.pool_seconds) == (5, 0, None)
+    assert campaigns.preview(plane, QUERY, keep=0.2, limit=0).at_a_time == 3
+    campaigns.begin(plane, "fw2", QUERY, keep=0.2, **WORDS)
+    for _turn in range(4):
+        work(site).advance("fw2")
+    free = sum(state(site, slot_at(number)) is State.AVAILABLE for number in range(1, 11))
+    assert free == 5 - 3
 
 
 def test_one_preview_counts_at_a_time(

@@ -17,6 +17,7 @@ from quarantine.errors import (
     QuarantineError,
     StaleError,
     StalePreviewError,
+    UnknownError,
 )
 from quarantine.operations import campaigns
 from quarantine.operations.campaigns import (
@@ -128,7 +129,8 @@ def preview(visit: Visit) -> Shown:
 
 
 def begin(visit: Visit) -> Shown:
-    """Begins the one that was looked at; it has to be about the same slots as it was then."""
+    """Begins the one that was looked at; it has to be about the same slots as it was then. A form
+    that is sent twice leads to the campaign that it began."""
     fields = visit.sent()
     asked = _asked(fields)
     percent = _number(fields.get("keep_percent"))
@@ -153,10 +155,12 @@ def begin(visit: Visit) -> Shown:
     try:
         now = campaigns.preview(visit.plane, query, keep=percent / 100, limit=0)
         seen = fields.get("seen", "")
-        if seen != now.version:
-            return again(412, *_OTHER_SLOTS)
-        if not wishes.typed(fields.get("confirm", ""), str(now.slots)):
-            return again(400, "Nothing was done: what was typed is not the number of slots.")
+        # Behind the preview, for one that was begun changes what it is about.
+        if not _is_begun(visit, name):
+            if seen != now.version:
+                return again(412, *_OTHER_SLOTS)
+            if not wishes.typed(fields.get("confirm", ""), str(now.slots)):
+                return again(400, "Nothing was done: what was typed is not the number of slots.")
         begun = campaigns.begin(
             visit.plane,
             name,
@@ -174,6 +178,14 @@ def begin(visit: Visit) -> Shown:
         status = 409 if isinstance(error, ConflictError) else 400
         return again(status, "Nothing was done.", str(error))
     return Shown(elsewhere=visit.url(f"/campaigns/{begun.campaign.id}", {"done": "1"}))
+
+
+def _is_begun(visit: Visit, name: str) -> bool:
+    try:
+        campaigns.show(visit.plane, name)
+    except UnknownError:
+        return False
+    return True
 
 
 def decide(visit: Visit, name: str) -> Shown:

@@ -12,7 +12,10 @@ import sqlalchemy as sa
 from quarantine.record.database import engine as door
 from quarantine.record.database import models
 from quarantine.record.words.campaign_facts import CampaignStep
-from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, Site
+from quarantine.record.words.reasons import HoldCode
+from quarantine.record.words.states import Event
+from quarantine.rules import holds
+from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, SLOTS, Site
 from tests.unit.quarantine.page.visitor import Page, Visitor, visitor
 
 LOOK = "/page/campaign-preview?host=cmp1&keep_percent=50"
@@ -105,6 +108,29 @@ def test_a_life(site: Site, admin: Visitor) -> None:
     listed = admin.page("/page/campaigns").text
     assert "Ended, the newest first" in listed
     assert "None is under way." in listed
+
+
+def test_a_form_that_is_sent_twice_leads_to_what_it_began(site: Site, admin: Visitor) -> None:
+    """Also when the campaign is about other slots by then: it said that nothing was done."""
+    with site.store() as store:
+        for slot in SLOTS[:3]:
+            record = store.slot(slot)
+            assert record is not None
+            held = store.hold(record, holds.because(HoldCode.HEALTH, "worn"))
+    fields = admin.page("/page/campaign-preview?hold_code=health&keep_percent=50").forms[BEGIN]
+    fields |= {"id": "fw1", "reason": "it lies", "confirm": "3"}
+    first = admin.send(BEGIN, fields)
+    with site.store() as store:
+        store.transition(held, Event.RELEASED_BY_OPERATOR, reason="campaign fw1: it lies")
+    second = admin.send(BEGIN, fields)
+    assert (first.status_code, second.status_code) == (303, 303)
+    assert first.headers["Location"] == second.headers["Location"]
+    assert admin.send(BEGIN, {**fields, "id": "fw2"}).status_code == 412
+    other = admin.send(BEGIN, {**fields, "reason": "for another"})
+    assert other.status_code == 412
+    assert "another campaign has this id" in other.text
+    with site.store() as store:
+        assert [one.id for one in store.campaign_list(limit=9)] == ["fw1"]
 
 
 def test_after_a_refused_act_the_page_goes_on_living(site: Site, admin: Visitor) -> None:

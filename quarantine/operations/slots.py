@@ -146,17 +146,22 @@ def name(slot: Slot) -> str:
     return provider_name(slot)
 
 
-def history(plane: Plane, slot: Slot) -> tuple[HistoryRow, ...]:
-    """What happened to a slot, oldest first, as far as it can be read. Raises ``BadInputError``."""
-    found: list[HistoryRow] = []
+def history(plane: Plane, slot: Slot, *, limit: int | None = None) -> Iterator[HistoryRow]:
+    """What happened to a slot, oldest first, as far as it can be read; at most so many lines, some
+    read at a time. Raises ``BadInputError``; ``UnavailableError`` also on the way."""
     with plane.parts() as parts:
-        place, after = known(parts.store, slot).slot, 0
-        while True:
-            lines, more = parts.store.history_page(place, limit=_LINES, after=after)
-            found += lines
-            if more is None:
-                return tuple(found)
-            after = more
+        return _lines(plane, known(parts.store, slot).slot, limit)
+
+
+def _lines(plane: Plane, slot: Slot, left: int | None) -> Iterator[HistoryRow]:
+    after = 0
+    while left is None or left > 0:
+        most = _LINES if left is None else min(_LINES, left)
+        lines, more = history_page(plane, slot, limit=most, after=after)
+        yield from lines
+        if more is None:
+            return
+        left, after = None if left is None else left - len(lines), more
 
 
 def named(plane: Plane, called: str) -> Slot:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from eraser.protocol.identity import Slot
 from quarantine.cli.output import warn
+from quarantine.cli.sources.columns import place as place
 from quarantine.cli.sources.columns import slot
 from quarantine.cli.sources.source import Columns, Members
 from quarantine.osc.client import AnswerError
@@ -70,14 +71,6 @@ def understood(make: Callable[[], T], doubt: str = "") -> T:
 def moment(value: Any) -> datetime | None:
     """A time, or none."""
     return None if value is None else datetime.fromisoformat(value)
-
-
-def place(host: Any, address: Any) -> Slot | str:
-    """As our own; one that another release may have, as it is."""
-    try:
-        return Slot(host, address)
-    except (TypeError, ValueError):
-        return f"{host}/{address}"
 
 
 def placed(name: Any) -> Slot | str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
 CHUNK: Final = 500
@@ -11,13 +11,19 @@ CHUNK: Final = 500
 T = TypeVar("T")
 
 
-def chunked(limit: int | None, ask: Callable[[int, T | None], Sequence[T]]) -> list[T]:
-    """At most so many; all with None. ``ask`` gets how many it may give, and the last one known."""
-    found: list[T] = []
-    while limit is None or len(found) < limit:
-        most = CHUNK if limit is None else min(CHUNK, limit - len(found))
-        more = ask(most, found[-1] if found else None)
+def in_chunks(limit: int | None, ask: Callable[[int, T | None], Sequence[T]]) -> Iterator[T]:
+    """At most so many; all with None. ``ask`` gets how many it may give, and the last one known.
+    A chunk is kept until the next one is wanted, and no more."""
+    left, last = limit, None
+    while left is None or left > 0:
+        more = ask(CHUNK if left is None else min(CHUNK, left), last)
         if not more:
             break
-        found += more
-    return found
+        yield from more
+        last = more[-1]
+        left = None if left is None else left - len(more)
+
+
+def chunked(limit: int | None, ask: Callable[[int, T | None], Sequence[T]]) -> list[T]:
+    """The same as a list."""
+    return list(in_chunks(limit, ask))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any, Final
 
@@ -18,13 +18,30 @@ DAMAGED: Final = "damaged"
 def rows_of(kind: type[Any], found: Iterable[Any]) -> Columns:
     """The fields of dataclasses as columns; what of a row is damaged is said on stderr."""
     names = [field.name for field in fields(kind) if field.name != DAMAGED]
-    rows = []
+    return names, list(_rows(names, found))
+
+
+def read_as_shown(kind: type[Any], found: Iterable[Any]) -> Columns:
+    """The same, each row when it is wanted: of what grows with the years."""
+    names = [field.name for field in fields(kind) if field.name != DAMAGED]
+    return names, _rows(names, found)
+
+
+def _rows(names: Sequence[str], found: Iterable[Any]) -> Iterator[Sequence[Any]]:
     for one in found:
-        rows.append([getattr(one, name) for name in names])
+        row = [getattr(one, name) for name in names]
+        yield row
         if columns := getattr(one, DAMAGED, ()):
-            which = " ".join(str(value) for value in rows[-1][:3])
+            which = " ".join(str(value) for value in row[:3])
             warn(f"{', '.join(columns)} of this row cannot be read: {which}")
-    return names, rows
+
+
+def place(host: Any, address: Any) -> Slot | str:
+    """As our own; one that another release may have, or that is damaged, as it is."""
+    try:
+        return Slot(host, address)
+    except (TypeError, ValueError):
+        return f"{host}/{address}"
 
 
 def members_of(one: Any) -> Members:

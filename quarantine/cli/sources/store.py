@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot
 from quarantine import users
 from quarantine.cli.sources.campaigns import StoreCampaigns
-from quarantine.cli.sources.chunks import CHUNK, chunked
-from quarantine.cli.sources.columns import members_of, rows_of, slot
+from quarantine.cli.sources.chunks import CHUNK, chunked, in_chunks
+from quarantine.cli.sources.columns import members_of, place, read_as_shown, rows_of, slot
 from quarantine.cli.sources.enrolment import StoreEnrolment
 from quarantine.cli.sources.maintenances import StoreMaintenances
 from quarantine.cli.sources.source import (
@@ -34,12 +36,27 @@ from quarantine.operations.overview.capacity import Capacity
 from quarantine.operations.overview.history import Event
 from quarantine.operations.overview.refusals import RefusalLine
 from quarantine.operations.papers import certificates
-from quarantine.operations.papers.certificates import StoredCertificate
+from quarantine.operations.papers.certificates import CertificateLine
 from quarantine.operations.papers.keys import TrustedKeys
 from quarantine.operations.plane import Plane
 from quarantine.operations.slots import HistoryRow, Initiator, SlotView, State
 
 HERE: Final = "here, with the keys that are believed"
+
+
+@dataclass(frozen=True)
+class CertificateRow:
+    """A certificate in a list: what the API says of one, in the same words."""
+
+    number: int
+    digest: str
+    slot: Slot | str
+    generation: int
+    drive: str
+    server: str | None
+    created_at: datetime | None
+    owner: str | None
+    damaged: tuple[str, ...]
 
 
 class StoreSource:
@@ -60,7 +77,8 @@ class StoreSource:
 
     def history(self, name: str, *, limit: int | None) -> Columns:
         """All of it, oldest first."""
-        return _first(HistoryRow, slots.history(self._plane, slot(name)), limit)
+        found = slots.history(self._plane, slot(name), limit=limit)
+        return read_as_shown(HistoryRow, found)
 
     def fleet_history(self, *, host: str | None, event: str | None, limit: int | None) -> Columns:
         """The last first."""
@@ -109,10 +127,16 @@ class StoreSource:
         return rows_of(Capacity, capacity.show(self._plane, flavor=flavor, host=host))
 
     def certificates(self, *, slot: str | None, server: str | None, limit: int | None) -> Columns:
-        """With their texts."""
+        """Without their texts: of some years they would fill the memory."""
         place = None if slot is None else _place(slot)
-        found = certificates.find(self._plane, slot=place, server=server)
-        return _first(StoredCertificate, found, limit)
+
+        def page(most: int, last: CertificateLine | None) -> Sequence[CertificateLine]:
+            after = last.number if last else 0
+            return certificates.page(
+                self._plane, limit=most, after=after, slot=place, server=server
+            )
+
+        return read_as_shown(CertificateRow, map(_certificate, in_chunks(limit, page)))
 
     def certificate(self, name: str, trust: KeyFiles) -> CertificateLook:
         """Checked with the keys given, else with the configuration's."""
@@ -206,6 +230,20 @@ def look(shown: certificates.ShownCertificate) -> CertificateLook:
         remarks=weighed.remarks,
         problems=shown.problems,
         broken=shown.broken,
+    )
+
+
+def _certificate(one: CertificateLine) -> CertificateRow:
+    return CertificateRow(
+        number=one.number,
+        digest=one.digest,
+        slot=place(one.host, one.address),
+        generation=one.generation,
+        drive=one.drive,
+        server=one.server,
+        created_at=one.created_at,
+        owner=one.owner,
+        damaged=one.damaged,
     )
 
 

@@ -114,14 +114,6 @@ class ServerAnswer:
     """Of rotations that could not be followed, and of certificates that could not be written."""
 
 
-def find(
-    plane: Plane, *, slot: Slot | None = None, server: str | None = None
-) -> tuple[StoredCertificate, ...]:
-    """Those of a slot or of a server's drives, or all, in the chain's order."""
-    with plane.parts() as parts:
-        return tuple(parts.store.certificates(slot=slot, server=server))
-
-
 def show(plane: Plane, name: str | Slot, trust: TrustedKeys) -> ShownCertificate:
     """One by its digest, by an unambiguous beginning of it, or the newest of a slot.
 

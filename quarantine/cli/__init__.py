@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,17 +28,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader went away (as head does): not worth a word, but stdout must not complain later.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader went away (as head does): not worth a word.
+        _stop_printing()
         return 1
+    except OSError as error:
+        if error.errno not in _UNWRITTEN or error.filename is not None:
+            raise
+        warn(f"stdout: not all is printed ({error.strerror}); what was asked for may be done")
+        _stop_printing()
+        return 1
+
+
+_UNWRITTEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""What a stream says that takes no more. What a file of ours says comes with its name."""
 
 
 def _open_streams() -> None:
     """Nobody reads a stream that was closed before we began; and no file of ours is to get its
-    number, or what is printed would be written into it."""
+    number, or what is printed would be written into it. What the stream's encoding does not have
+    is spelt out: a reason in other letters ends no list."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for the process's life
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _stop_printing() -> None:
+    """So that stdout does not complain at the end of what is still to be written to it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -265,6 +266,11 @@ def by_argument(parser: argparse.ArgumentParser, *, remote: bool) -> None:
         parser.set_defaults(by="")
     else:
         parser.add_argument("--by", required=True, metavar="NAME", help="who decides")
+
+
+def choices(kind: type[enum.StrEnum]) -> tuple[str, ...]:
+    """Words of ours to choose from, as they are typed: argparse would name them as Python does."""
+    return tuple(one.value for one in kind)
 
 
 def version(text: str) -> str:

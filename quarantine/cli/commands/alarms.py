@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from quarantine.cli.base import Lister, list_arguments
+from quarantine.cli.base import Lister, choices, list_arguments
 from quarantine.cli.sources.source import AlarmsWanted, Columns
 from quarantine.operations.names import Severity
 
@@ -19,7 +19,9 @@ class AlarmList(Lister):
         parser.add_argument("--slot", metavar="SLOT", help="only of this slot")
         parser.add_argument("--code", help="only this kind's, as in on-offer")
         parser.add_argument(
-            "--severity", choices=[*Severity], help="only what is that bad; critical wakes people"
+            "--severity",
+            choices=choices(Severity),
+            help="only what is that bad; critical wakes people",
         )
         over = parser.add_mutually_exclusive_group()
         over.add_argument(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from quarantine.cli.base import Lister, list_arguments
+from quarantine.cli.base import Lister, choices, list_arguments
 from quarantine.cli.sources.source import Columns
 from quarantine.operations.names import Event
 
@@ -18,7 +18,7 @@ class HistoryList(Lister):
         parser.add_argument("--host", help="only to slots of this host")
         parser.add_argument(
             "--event",
-            choices=[*Event],
+            choices=choices(Event),
             metavar="EVENT",
             help="only lines of this event, as in certified, held or released_by_operator",
         )

@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import ClassVar
 
-from quarantine.cli.base import Lister, ShowOne, list_arguments, slot_argument, version
+from quarantine.cli.base import Lister, ShowOne, choices, list_arguments, slot_argument, version
 from quarantine.cli.output import warn
 from quarantine.cli.sources.columns import rows_of, slot
 from quarantine.cli.sources.source import Act, Columns, Members, SlotAct
@@ -29,7 +29,7 @@ class SlotList(Lister):
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--host", help="only this host's")
         parser.add_argument(
-            "--state", action="append", choices=list(State), help="only these; repeatable"
+            "--state", action="append", choices=choices(State), help="only these; repeatable"
         )
         list_arguments(parser)
         if not self.remote:  # an API is not asked twice a second

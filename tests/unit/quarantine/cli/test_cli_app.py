@@ -29,6 +29,8 @@ from quarantine.cli.commands import slots
 from quarantine.cli.output import Lines, plain, text
 from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.reasons import HoldCode
+from quarantine.rules import holds
 from tests.unit.quarantine.cli.test_cli import Cli, conf, enrolled, ready, refused, run
 from tests.unit.quarantine.testimony import IDENTITY, SLOT
 
@@ -156,6 +158,58 @@ def test_without_a_standard_output_it_ends_without_a_word(
     argv += ["--config-file", str(conf), "slot", "list"]
     done = subprocess.run(argv, cwd=TOP, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def typed(conf: Path, words: tuple[str, ...], behind: str) -> subprocess.CompletedProcess[str]:
+    """A command in a shell's line."""
+    argv = ["bash", "-c", f'"$@" {behind}', "bash", sys.executable, "-m", "quarantine.cli"]
+    argv += ["--config-file", str(conf), *words]
+    return subprocess.run(argv, cwd=TOP, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("words", [("slot", "list", "-f", "json"), ("--help",)])
+def test_a_disk_that_is_full_is_one_line(ready: Cli, conf: Path, words: tuple[str, ...]) -> None:
+    """Also of a list that is longer than what is written in one."""
+    store = enrolled(conf)
+    for number in range(40):
+        store.enrol(
+            Slot(f"host{number}", "0000:81:00.0"),
+            provider=f"p{number}", resource_class="C", in_use=False, profile="x", policy="purge",
+        )  # fmt: skip
+    store.close()
+    done = typed(conf, words, ">/dev/full")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize("form", ["table", "json", "yaml", "csv", "value"])
+def test_what_an_encoding_does_not_have_ends_no_list(
+    ready: Cli, conf: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    store = enrolled(conf)
+    record = store.slot(SLOT)
+    assert record is not None
+    store.hold(record, holds.because(HoldCode.BY_PERSON, "größer \u4e2d"))
+    store.close()
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    done = typed(conf, ("slot", "list", "-f", form, "-c", "reason"), "")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "u4e2d" in done.stdout.lower()
+
+
+@pytest.mark.parametrize(
+    ("words", "some"),
+    [
+        (("slot", "list", "--state", "bogus"), "'in_use', 'released'"),
+        (("history", "list", "--event", "bogus"), "'held'"),
+        (("alarm", "list", "--severity", "bogus"), "'critical'"),
+    ],
+)
+def test_choices_are_named_as_they_are_typed(ready: Cli, words: tuple[str, ...], some: str) -> None:
+    found = ready(*words)
+    refused(found, 2, some)
+    assert "<" not in found[2]
 
 
 @pytest.mark.parametrize("direction", ["--sort-ascending", "--sort-descending"])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from quarantine.doors import MACHINE, Doors
 from quarantine.errors import BadInputError
@@ -13,6 +14,13 @@ from quarantine.metrics.queues import CountsLists, Queues
 from quarantine.record.store import Store
 from quarantine.service.watch.delays import Delays
 from quarantine.service.watch.lateness import Lateness
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+    from quarantine.metrics.collector import Collector
+
+LOG = logging.getLogger(__name__)
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 """https://prometheus.io/docs/instrumenting/exposition_formats/"""
@@ -54,7 +62,7 @@ class Exporter:
         self.collector = Collector(
             store, limits, clock=doors.now, queues=queues, lateness=lateness, delays=delays
         )
-        self._registry.register(self.collector)
+        self._registry.register(_Numbers(self.collector))
         ProcessCollector(registry=self._registry)
         self._monotonic = doors.monotonic
         self._lock = threading.Lock()
@@ -84,6 +92,33 @@ class Exporter:
             "200 OK", [("Content-Type", CONTENT_TYPE), ("Content-Length", str(len(body)))]
         )
         return [b"" if method == "HEAD" else body]
+
+
+class _Numbers:
+    """What a collector gives, without what is no number: SQLite keeps whatever was written into a
+    column, and the library ends everything at the first one that it cannot print."""
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+        self._told: set[str] = set()
+
+    def describe(self) -> Sequence[Metric]:
+        """Nothing is computed when a registry is made."""
+        return self._collector.describe()
+
+    def collect(self) -> Iterator[Metric]:
+        """Everything, now."""
+        for metric in self._collector.collect():
+            whole = [one for one in metric.samples if isinstance(one.value, int | float)]
+            if len(whole) < len(metric.samples):
+                self._tell(metric)
+                metric.samples = whole
+            yield metric
+
+    def _tell(self, metric: Metric) -> None:
+        if metric.name not in self._told:
+            LOG.warning("metrics: expected numbers of %s, found a damaged row", metric.name)
+        self._told.add(metric.name)
 
 
 def exposition(

@@ -297,22 +297,26 @@ class TotalsRepository(Repository):
         ]
 
     def last_durations(self, model: str, limit: int) -> list[CaseDuration]:
-        """The newest cases of a model, the newest first."""
+        """The newest cases of a model, the newest first, but for those that cannot be read."""
         query = sa.select(*_TIMES.c).where(_TIMES.c.model == model)
+        query = query.order_by(_TIMES.c.number.desc()).limit(limit)
         with self._reading() as db:
-            found = db.execute(query.order_by(_TIMES.c.number.desc()).limit(limit))
-            return [CaseDuration(*row) for row in found]
+            found = readable(db, query, tuple(_TIMES.c), _TIMES.c.number)
+        return [CaseDuration(*row) for row in found]
 
     def last_erases(self, model: str, limit: int) -> list[tuple[str, float]]:
-        """Host and seconds until it began to read back, of the newest cases of a model."""
+        """Host and seconds until it began to read back, of the newest cases of a model; those that
+        cannot be read are left out."""
+        columns = (_LINKS.c.host, _TIMES.c.erase_seconds)
         query = (
-            sa.select(_LINKS.c.host, _TIMES.c.erase_seconds)
+            sa.select(*columns)
             .join_from(_TIMES, _LINKS, _LINKS.c.number == _TIMES.c.number)
             .where(_TIMES.c.model == storable(model, NAME_LENGTH))
             .order_by(_TIMES.c.number.desc())
         )
         with self._reading() as db:
-            return [(row[0], row[1]) for row in db.execute(query.limit(limit))]
+            found = readable(db, query.limit(limit), columns, _TIMES.c.number)
+        return [(row[0], row[1]) for row in found]
 
     def refusal_totals(self) -> dict[str, int]:
         """Refused messages by kind, each as often as it was refused."""

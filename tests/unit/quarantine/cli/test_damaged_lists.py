@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.policy import Policy
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine import cli
@@ -18,6 +18,9 @@ from quarantine.operations import campaigns
 from quarantine.operations.campaigns import CampaignQuery, Initiator
 from quarantine.operations.plane import Plane
 from quarantine.record.database import engine as door
+from quarantine.record.store import Store
+from quarantine.record.words.facts import NewCertificate, SlotChanges
+from quarantine.record.words.states import Event
 from tests.unit.quarantine.api.client import ADMIN, DRIVE, NAMES, SLOTS, Site
 from tests.unit.quarantine.page.visitor import visitor
 
@@ -250,3 +253,27 @@ def test_the_command_shows_the_rest_of_a_damaged_history(
     words = ["slot", "history", str(SLOTS[0]), "-f", "json"]
     assert cli.main(["--config-file", str(filled.file), *words]) == 0
     assert len(json.loads(capsys.readouterr().out)) < whole
+
+
+def lasted(store: Store, slot: Slot) -> None:
+    """One case of a slot's drive, which the certificate says took three seconds and more."""
+    record = store.slot(slot)
+    assert record is not None
+    record = store.transition(record, Event.CUSTODY_TAKEN)
+    changes = SlotChanges(order_id="o", order_token="jws", identity=DRIVE)
+    record = store.transition(record, Event.ORDERED, changes=changes)
+    paper = NewCertificate("t", "a" * 64, "", verify_seconds=3.0)
+    store.transition(record, Event.CERTIFIED, certificate=paper)
+
+
+@pytest.mark.parametrize("value", ["'garbage'", "CAST(x'ff' AS TEXT)"])
+@pytest.mark.parametrize("column", ["erase_seconds", "verify_seconds"])
+def test_how_long_one_case_took_ends_no_count(site: Site, column: str, value: str) -> None:
+    """What can be sold, the page of a whole site, and the next orders are not of one old case."""
+    with site.store() as store:
+        lasted(store, SLOTS[1])
+        damage(site, "durations", column, value)
+        assert store.last_durations(DRIVE.model, 9) == []
+        assert all(isinstance(seconds, float) for _, seconds in store.last_erases(DRIVE.model, 9))
+    assert site.client().as_user(ADMIN).get("/v1/capacity").status_code == 200
+    assert visitor(site).as_user(ADMIN).get("/page").status_code == 200

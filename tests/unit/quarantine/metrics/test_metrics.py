@@ -337,6 +337,24 @@ def test_a_record_that_is_away_is_a_number_and_said_once(
     assert "over: metrics have numbers of slots again" in caplog.messages
 
 
+def test_a_damaged_count_of_alarms_costs_its_own_sample(
+    site: Site, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ended /metrics as a whole, and with it every alert."""
+    site.store.note_alarms({"late": 1, "held": 2}, [])
+    engine = make_engine(url)
+    with writing(engine) as db:
+        db.execute(sa.text("UPDATE alarm_counts SET count = 'garbage' WHERE code = 'late'"))
+    engine.dispose()
+    scrape = Scraper(site)
+    with caplog.at_level(logging.WARNING):
+        found = [scrape() for _ in range(3)][-1]
+    assert of(found, "alarms_total", code="held", severity="warning") == 2
+    assert of(found, "alarms_total", code="late", severity="critical") is None
+    assert of(found, "part_up", part="slots") == 1
+    assert sum("a damaged row" in line for line in caplog.messages) == 1
+
+
 def test_models_are_few_whatever_drives_call_themselves(site: Site, url: str) -> None:
     evil = 'A"} 1\nnvme_quarantine_slots 7\x07\0\\'
     for number in range(3):

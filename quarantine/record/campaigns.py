@@ -18,7 +18,7 @@ from quarantine.errors import (
 )
 from quarantine.record.database import models, rows
 from quarantine.record.database.base import Repository
-from quarantine.record.database.damaged import UNREADABLE, of_the_row, readable, told
+from quarantine.record.database.damaged import UNREADABLE, fits, of_the_row, readable, told
 from quarantine.record.database.lines import lines_of, named
 from quarantine.record.database.rows import Row
 from quarantine.record.words.campaign_facts import (
@@ -38,6 +38,10 @@ LOG = logging.getLogger(__name__)
 
 _TABLE, _SLOTS, _ACTS = models.campaigns, models.campaign_slots, models.campaign_acts
 _LINE = tuple(_SLOTS.c[field.name] for field in fields(CampaignSlotLine)[:-1])
+_ACT = (
+    *(_ACTS.c.version, _ACTS.c.at, _ACTS.c.state, _ACTS.c.reason),
+    *(_ACTS.c.by_user, _ACTS.c.by_project, _ACTS.c.by_request),
+)
 _CHUNK = 500
 
 _OPEN = _SLOTS.c.step.not_in([step.value for step in ENDED])
@@ -153,10 +157,10 @@ class CampaignRepository(Repository):
             return db.execute(query).first() is not None
 
     def campaign_counts(self, name: str) -> dict[str, int]:
-        """Its slots by step."""
+        """Its slots by step. Raises :class:`UnreadableError`."""
         step = _SLOTS.c.step
         query = sa.select(step, sa.func.count()).where(_SLOTS.c.campaign == name).group_by(step)
-        with self._reading() as db:
+        with self._reading() as db, told(f"campaign {name}"):
             return {row[0]: row[1] for row in db.execute(query)}
 
     def campaign_slots(
@@ -299,11 +303,13 @@ class CampaignRepository(Repository):
             return found
 
     def campaign_acts(self, name: str) -> list[CampaignActLine]:
-        """Who decided what of it, the newest hundred, the oldest first."""
-        query = sa.select(_ACTS).where(_ACTS.c.campaign == name)
-        with self._reading() as db:
-            found = db.execute(query.order_by(_ACTS.c.version.desc()).limit(100)).mappings().all()
-        return [_act(row) for row in reversed(found)]
+        """Who decided what of it, the newest hundred, the oldest first; what cannot be read is
+        left out."""
+        query = sa.select(*_ACT).where(_ACTS.c.campaign == name)
+        query = query.order_by(_ACTS.c.version.desc()).limit(100)
+        with self._reading() as db, told(f"campaign {name}"):
+            found = readable(db, query, _ACT, _ACTS.c.version)
+        return [_act(*row) for row in reversed(found)]
 
     def lease_campaign(self, name: str, seconds: float) -> datetime | None:
         """Until when the caller alone works on it, or until it gives it back; None where somebody
@@ -340,6 +346,8 @@ def _of(name: str, after: tuple[str, str]) -> Iterator[sa.ColumnElement[bool]]:
 def _find(db: sa.Connection, name: str) -> Campaign | None:
     try:
         row = db.execute(sa.select(_TABLE).where(_TABLE.c.id == name)).mappings().first()
+        if row is not None and (damaged := [c.name for c in _TABLE.c if not fits(c, row[c.name])]):
+            raise UnreadableError(f"campaign {name}: it cannot be read: {', '.join(damaged)}")
         return None if row is None else _record(row)
     except UNREADABLE as error:
         if not of_the_row(error):
@@ -353,11 +361,17 @@ def _note(db: sa.Connection, now: Campaign, reason: str, by: Initiator | None) -
     db.execute(sa.insert(_ACTS).values(**said, **rows.initiator_columns(by)))
 
 
-def _act(row: Row) -> CampaignActLine:
-    by = None
-    if row["by_user"] is not None:
-        by = Initiator(row["by_user"], row["by_project"] or "", row["by_request"] or "")
-    return CampaignActLine(row["version"], row["at"], row["state"], row["reason"], by)
+def _act(
+    version: int,
+    at: datetime,
+    state: str,
+    reason: str,
+    user: str | None,
+    project: str | None,
+    request: str | None,
+) -> CampaignActLine:
+    by = None if user is None else Initiator(user, project or "", request or "")
+    return CampaignActLine(version, at, state, reason, by)
 
 
 def _record(row: Row) -> Campaign:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from quarantine.errors import (
     StaleError,
     StalePreviewError,
     UnknownError,
+    UnreadableError,
 )
 from quarantine.operations import campaigns
 from quarantine.operations.campaigns import (
@@ -30,6 +32,8 @@ from quarantine.operations.campaigns import (
 from quarantine.page import forms, texts, wishes
 from quarantine.page.render import Live, Piece, piece
 from quarantine.page.view import PageView, Shown, Visit
+
+LOG = logging.getLogger(__name__)
 
 PAGE: Final = 25
 """Campaigns of a page: the slots of each are counted."""
@@ -99,7 +103,7 @@ def find(visit: Visit) -> Shown:
             one,
             _query_words(one),
             visit.url(f"/campaigns/{one.id}"),
-            _progress(visit, campaigns.show(visit.plane, one.id)) if closely else None,
+            _progress_of(visit, one.id) if closely else None,
         )
         for one in shown
     ]
@@ -112,6 +116,7 @@ def find(visit: Visit) -> Shown:
         "following": visit.url("/campaigns", {"from": after}) if after < len(every) else "",
         "previews": visit.allows("campaigns:preview"),
         "begins": visit.allows("campaigns:set"),
+        "closely": closely,
     }
     return Shown("campaigns.html", words)
 
@@ -306,6 +311,15 @@ def _preview_page(
     }
     status = wrong.status if wrong else 200
     return Shown("campaign_preview.html", words, status=status, headers=opened.headers)
+
+
+def _progress_of(visit: Visit, name: str) -> dict[str, Any] | None:
+    """None where it cannot be read: what is damaged of one hides no other in a list."""
+    try:
+        return _progress(visit, campaigns.show(visit.plane, name))
+    except UnreadableError as error:
+        LOG.warning("%s", error)
+        return None
 
 
 def _progress(visit: Visit, view: CampaignView) -> dict[str, Any]:

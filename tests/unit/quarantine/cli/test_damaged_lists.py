@@ -255,6 +255,41 @@ def test_the_command_shows_the_rest_of_a_damaged_history(
     assert len(json.loads(capsys.readouterr().out)) < whole
 
 
+@pytest.mark.parametrize(
+    ("table", "column", "value", "there"),
+    [
+        ("campaigns", "keep", "'garbage'", False),
+        ("campaigns", "version", "'garbage'", False),
+        ("campaigns", "reason", "CAST(x'ff' AS TEXT)", False),
+        ("campaign_slots", "step", "CAST(x'ff' AS TEXT)", True),
+        ("campaign_acts", "at", "'yesterday'", True),
+        ("campaign_acts", "reason", "CAST(x'ff' AS TEXT)", True),
+        ("campaign_acts", "version", "'garbage'", True),
+    ],
+)
+def test_what_is_damaged_of_one_campaign_hides_no_other(
+    filled: Site, table: str, column: str, value: str, there: bool
+) -> None:
+    """The page had none of them; the API gave numbers that are none."""
+    campaigns.begin(Plane([filled.file]), "fw2", CampaignQuery(host="cmp2"), reason="x", by=ADA)
+    damage(filled, table, column, value)
+    listed = filled.client().as_user(ADMIN).get("/v1/campaigns").json["campaigns"]
+    assert [one["id"] for one in listed] == ["fw1", "fw2"][not there :]
+    page = visitor(filled).as_user(ADMIN).page("/page/campaigns")
+    assert ("/page/campaigns/fw1" in page.links, "/page/campaigns/fw2" in page.links) == (
+        there,
+        True,
+    )
+    assert ("cannot be read" in page.text) == (table == "campaign_slots")
+
+
+def test_an_act_of_a_campaign_that_cannot_be_read_is_left_out(filled: Site) -> None:
+    plane = Plane([filled.file])
+    campaigns.put(plane, "fw1", campaigns.CampaignState.PAUSED, reason="y", by=ADA)
+    damage(filled, "campaign_acts", "at", "'yesterday'")
+    assert [one.version for one in campaigns.show(plane, "fw1").acts] == [2]
+
+
 def lasted(store: Store, slot: Slot) -> None:
     """One case of a slot's drive, which the certificate says took three seconds and more."""
     record = store.slot(slot)

@@ -43,6 +43,12 @@ _TITLES: Final = {
     503: "Something does not answer",
 }
 
+_DONE: Final = {
+    "outcome-unread": "It is decided, and cannot be shown now",
+    "unfinished": "It ended in the middle",
+}
+"""Instead, for faults behind which something may be done: what is away is not what matters."""
+
 _HTML: Final = "text/html; charset=utf-8"
 
 
@@ -247,10 +253,10 @@ def _fault_page(environ: Environ, fault: Fault) -> bytes:
     words = {
         **render.nobody(root),
         "again": f"{root}{PREFIX}",
-        "title": _TITLES.get(fault.status, phrase),
+        "title": _DONE.get(fault.code) or _TITLES.get(fault.status, phrase),
         "status": fault.status,
         "detail": fault.detail[: faults.MAX_DETAIL],
-        "decided": fault.code in ("outcome-unread", "unfinished"),
+        "decided": fault.code in _DONE,
         "request_id": environ.get(REQUEST_ID, ""),
     }
     return render.page("fault.html", words)

@@ -279,8 +279,8 @@ def _all_say(
     elif silent:
         doubt = f"Nothing is heard of {_hosts([stock.host for stock in silent])}."
     small = [one.host for one in each if one.reach is Reach.NEVER and not one.sellable]
-    few = f"Too few slots for one, for ever: {_hosts(small)}." if small else ""
-    return [now_there, back, doubt, few, *_rest(stocks)]
+    never = f"Never on {_hosts(small)}: too few slots." if small else ""
+    return [now_there, back, doubt, *_rest(stocks), never]
 
 
 def _rest(stocks: Sequence[HostStock]) -> list[str]:

@@ -208,7 +208,7 @@ def test_what_is_missing_is_counted_where_so_many_drives_can_come() -> None:
     small, worn = HostStock("two-bay", free=2), HostStock("worn", free=3, retired=1)
     found = all_of(small, worn, HostStock("full", in_use=4))
     assert (found.missing, found.reach) == (4, Reach.OWN_DRIVES)
-    assert "Too few slots for one, for ever: two-bay." in found.says
+    assert found.says.endswith("Never on two-bay: too few slots.")
     assert "1 drive is retired: put another one in and enrol its slot again." in found.says
     assert all_of(small, worn).missing == 4
 

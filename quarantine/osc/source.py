@@ -46,7 +46,9 @@ _HISTORY: Final = (
     *("hold_code", "by"),
 )
 _FLEET_HISTORY: Final = ("slot", *_HISTORY)
-_HOST_LINE: Final = ("host", "incarnation", "key", "registered_at", "heard_at", "lacks")
+_HOST_LINE: Final = (
+    *("host", "incarnation", "key", "registered_at", "heard_at", "lacks", "maintenance"),
+)
 _HOST: Final = (
     *("host", "incarnation", "key", "registered_at", "heard_at"),
     *("version", "drives", "cases", "maintenance", "defences", "lacks", "exemptions"),
@@ -423,15 +425,15 @@ def _host(one: Document) -> Document:
                 for seen in one["drives"]
             ),
             "cases": tuple(one["orders"]),
-            "maintenance": one["maintenance"],
             "defences": one.get("defences"),
             "exemptions": one.get("exemptions"),
         }
     return {
         **said,
         "host": one["name"],
-        # An older API does not say it, nor the two above: that is not to lack nothing.
+        # An older API says neither these nor the two above: that is not to lack nothing.
         "lacks": one.get("lacks"),
+        "maintenance": one.get("maintenance"),
         "incarnation": one["incarnation"],
         "key": one["key"],
         "registered_at": documents.moment(one["registered_at"]),

@@ -19,7 +19,9 @@ DEFAULT_PASSWORDS = Path("/etc/nvme-quarantine/broker-passwords.json")
 class HostList(Lister):
     """Registered hosts."""
 
-    table = ("host", "incarnation", "heard_at", "version", "drives", "cases", "lacks")
+    table = (
+        *("host", "incarnation", "heard_at", "version", "drives", "cases", "lacks", "maintenance"),
+    )
     ages = frozenset({"heard_at"})
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -241,6 +241,16 @@ def test_what_people_decided(site: Site, program: Program) -> None:
         _same(site, program, words)
 
 
+def test_a_host_in_maintenance_is_so_in_the_list(site: Site, program: Program) -> None:
+    _lived(site)
+    said = ("--hours", "1", "--reason", "new cables", "--by", "ada")
+    assert cli.main(["--config-file", str(site.file), "maintenance", "set", "cmp1", *said]) == 0
+    program.capsys.readouterr()
+    _same(site, program, ("host", "list"))
+    hosts = json.loads(program("host", "list", "-f", "json")[1])
+    assert {one["host"] for one in hosts if "new cables" in one["maintenance"]} == {"cmp1"}
+
+
 @pytest.mark.parametrize(
     "name", [f"{ONE.host}_{ONE.address}", "00000000-0000-0000-0000-000000000000"]
 )

@@ -19,7 +19,7 @@ from eraser.case.session import CaseSession
 from eraser.errors import DriveError
 from eraser.media.blocks import BLOCK
 from eraser.media.iocommand import Namespace
-from eraser.media.passread import Patience
+from eraser.media.passread import PassthroughReader, Patience
 from eraser.proof.left import UNTOLD, Left
 from eraser.proof.plan import NamespacePlan, VerifyPlan
 from eraser.proof.sampling import share
@@ -216,11 +216,14 @@ def _visit(
             large = _largest(session, namespace.path, travels)
             if _carries_more(session, large):
                 undone.append(f"reads of more than {large >> 10} KiB by one command")
-            with session.disk(namespace.path, writable=writable, rescue=namespace.rescue) as device:
+            # Not the reading's: that is to have all of its own.
+            patience = Patience(session.limits.ready, session.clock)
+            rescue = PassthroughReader(travels, patience)
+            with session.disk(namespace.path, writable=writable, rescue=rescue) as device:
                 visitor = Visitor(
                     device,
                     travels,
-                    Patience(session.limits.ready, session.clock),
+                    patience,
                     namespace.canaries,
                     namespace.fingerprints,
                     pool,

@@ -139,7 +139,8 @@ def test_a_decision_about_a_campaign(tmp_path: Path, lasts: bool) -> None:
     for number, failing in enumerate(moments(lasts)):
         with pytest.MonkeyPatch.context() as patch:
             of_the_record(patch, None, failing)
-            error = said_of(lambda: campaigns.begin(plane, f"c{number}", QUERY, **WORDS))  # noqa: B023
+            begin = functools.partial(campaigns.begin, plane, f"c{number}", QUERY, **WORDS)
+            error = said_of(begin)
         begun = any(one.id == f"c{number}" for one in campaigns.page(plane, limit=99))
         assert is_honest(error, changed=begun), (number, error)
     last = CampaignState.RUNNING
@@ -147,7 +148,8 @@ def test_a_decision_about_a_campaign(tmp_path: Path, lasts: bool) -> None:
         state = CampaignState.RUNNING if last is CampaignState.PAUSED else CampaignState.PAUSED
         with pytest.MonkeyPatch.context() as patch:
             of_the_record(patch, None, failing)
-            error = said_of(lambda: campaigns.put(plane, f"c{number}", state, **WORDS))  # noqa: B023
+            put = functools.partial(campaigns.put, plane, f"c{number}", state, **WORDS)
+            error = said_of(put)
         now = campaigns.show(plane, f"c{number}").campaign.state
         assert is_honest(error, changed=now is not last), error
         last = now

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import logging
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.hostcard import HostCard
@@ -23,6 +25,11 @@ from quarantine.rules import defences as rules
 from quarantine.rules import maintenance
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.maintenance import Maintenances
+
+LOG = logging.getLogger(__name__)
+
+_HOSTS_AT_ONCE: Final = 100
+"""Each with the hello that it said last."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +66,27 @@ class HostRemoval:
     """Its slots on offer: the running service takes them back with its next sweep."""
 
 
-def find(plane: Plane, *, silent: bool = False) -> tuple[HostView, ...]:
-    """All registered hosts, or those that were not heard for ``[detection]silent_after``. Raises
-    ``UnavailableError``."""
-    with plane.parts() as parts:
-        quiet = Maintenances.of(parts.store.maintenances())
-        limits = ServiceLimits.from_conf(parts.conf)
-        since = parts.doors.now() - timedelta(seconds=parts.conf.detection.silent_after)
-        return tuple(
-            _view(each, quiet, limits)
-            for each in parts.store.hosts()
-            if not silent or (each.heard_at or each.registered_at) < since
-        )
+def find(plane: Plane, *, silent: bool = False, limit: int | None = None) -> Iterator[HostView]:
+    """All registered hosts, or those that were not heard for ``[detection]silent_after``, some
+    read at a time; at most so many.
+
+    One that cannot be read is left out, and the log says so. Raises ``UnavailableError``, also on
+    the way.
+    """
+    left, after = limit, ""
+    while left is None or left > 0:
+        most = _HOSTS_AT_ONCE if left is None else min(_HOSTS_AT_ONCE, left)
+        names = [line.name for line in page(plane, limit=most, after=after, silent=silent or None)]
+        if not names:
+            return
+        with plane.parts() as parts:
+            records, unread = parts.store.every_host(names)
+            quiet = Maintenances.of(parts.store.maintenances_on(names))
+            limits = ServiceLimits.from_conf(parts.conf)
+        for line in unread:
+            LOG.warning("not all of the list can be read: %s", line)
+        yield from (_view(record, quiet, limits) for record in records)
+        left, after = None if left is None else left - len(names), names[-1]
 
 
 def page(

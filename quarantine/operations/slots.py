@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +37,8 @@ from quarantine.rules.sale.unsold import SaleFacts
 from quarantine.service.parts import Parts
 from quarantine.service.watch import host_liveness
 
+LOG = logging.getLogger(__name__)
+
 DECIDED_ON: Final = (
     *("id", "slot", "state", "entered_at", "reason", "hold_code", "alarm", "identity"),
     *("generation", "profile", "policy", "consumer", "custody", "custody_stage", "order_id"),
@@ -45,6 +49,7 @@ DECIDED_ON: Final = (
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LINES: Final = 1000
 """Lines of history that are read at once."""
+_SLOTS_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True)
@@ -111,12 +116,25 @@ class VersionedSlot:
 
 
 def find(
-    plane: Plane, *, host: str | None = None, states: Collection[State] = ()
-) -> tuple[SlotView, ...]:
-    """The slots of a host and of some states; by default all. Raises ``UnavailableError``."""
+    plane: Plane,
+    *,
+    host: str | None = None,
+    states: Collection[State] = (),
+    limit: int | None = None,
+) -> Iterator[SlotView]:
+    """The slots of a host and of some states, by default all, some read at a time; at most so many.
+
+    One that cannot be read is left out, and the log says so. Raises ``UnavailableError``, also on
+    the way.
+    """
+    query = SlotQuery(states=tuple(state.value for state in states), host=host)
     with plane.parts() as parts:
-        records = parts.store.slots(host=host, states=states or None)
-        return tuple(_views(parts, records))
+        lines = itertools.islice(parts.store.each_slot(query), limit)
+        while some := list(itertools.islice(lines, _SLOTS_AT_ONCE)):
+            records, unread = parts.store.every_slot([line.id for line in some])
+            for slot in unread:
+                LOG.warning("%s is left out of the list: %s", slot, slot.why)
+            yield from _views(parts, records)
 
 
 def show(plane: Plane, slot: Slot) -> SlotView:
@@ -306,13 +324,13 @@ def closely(parts: Parts, record: SlotRecord) -> SlotView:
 
 def _views(parts: Parts, records: Sequence[SlotRecord], *, closely: bool = False) -> list[SlotView]:
     """``closely`` reads what the host's hello says, and what cases of the model take: for one."""
-    one = [records[0].slot.host] if len(records) == 1 else None
+    hosts = {record.slot.host for record in records}
     heard, after, now = (
-        parts.store.last_heard(one),
+        parts.store.last_heard(hosts),
         parts.conf.detection.silent_after,
         parts.doors.now(),
     )
-    quiet = Maintenances.of(parts.store.maintenances(one[0] if one else None))
+    quiet = Maintenances.of(parts.store.maintenances_on(hosts))
     views = []
     for record in records:
         at = heard.get(record.slot.host)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -154,9 +154,13 @@ class SlotRepository(Repository):
             found = _each(db, query)
         return [record for record in found if isinstance(record, SlotRecord)]
 
-    def every_slot(self) -> tuple[list[SlotRecord], list[UnreadableSlot]]:
-        """All records by host and address, and the rows that cannot be read."""
+    def every_slot(
+        self, ids: Collection[int] | None = None
+    ) -> tuple[list[SlotRecord], list[UnreadableSlot]]:
+        """All records, or some, by host and address, and the rows that cannot be read."""
         query = sa.select(_SLOTS).order_by(_SLOTS.c.host, _SLOTS.c.address)
+        if ids is not None:
+            query = query.where(_SLOTS.c.id.in_(ids))
         with self._reading() as db:
             found = _each(db, query)
         return (

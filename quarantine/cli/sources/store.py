@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot
@@ -67,8 +67,9 @@ class StoreSource:
 
     def slots(self, *, host: str | None, states: Sequence[str], limit: int | None) -> Columns:
         """As the operation has them."""
-        found = slots.find(self._plane, host=host, states=[State(name) for name in states])
-        return _first(SlotView, found, limit)
+        wanted = [State(name) for name in states]
+        found = slots.find(self._plane, host=host, states=wanted, limit=limit)
+        return read_as_shown(SlotView, found)
 
     def slot(self, name: str) -> Members:
         """With its version."""
@@ -116,7 +117,7 @@ class StoreSource:
 
     def hosts(self, *, silent: bool, limit: int | None) -> Columns:
         """With what they said last."""
-        return _first(HostView, hosts.find(self._plane, silent=silent), limit)
+        return read_as_shown(HostView, hosts.find(self._plane, silent=silent, limit=limit))
 
     def host(self, name: str) -> Members:
         """One."""
@@ -245,11 +246,6 @@ def _certificate(one: CertificateLine) -> CertificateRow:
         owner=one.owner,
         damaged=one.damaged,
     )
-
-
-def _first(kind: type[Any], found: Sequence[Any], limit: int | None) -> Columns:
-    some: Iterable[Any] = found if limit is None else found[:limit]
-    return rows_of(kind, some)
 
 
 def _versioned(view: SlotView, version: str) -> Members:

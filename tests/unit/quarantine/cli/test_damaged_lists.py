@@ -155,14 +155,39 @@ def test_the_shell_says_so_beside_the_list(
     assert f"{column} of this row cannot be read" in err
 
 
-def test_a_host_that_cannot_be_read_hides_no_other_from_the_shell(
-    filled: Site, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("words", [[], ["--limit", "5"]])
+def test_a_host_that_cannot_be_read_hides_no_other_from_the_shell_which_names_it(
+    filled: Site,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    words: list[str],
 ) -> None:
-    damage(filled, "hosts", "heard_at", "'yesterday'")
-    assert cli.main(["--config-file", str(filled.file), "host", "list", "-f", "json"]) == 0
+    damage(filled, "hosts", "jwk" if words else "heard_at", "'yesterday'")
+    command = ["--config-file", str(filled.file), "host", "list", "-f", "json", *words]
+    assert cli.main(command) == 0
     assert [one["host"] for one in json.loads(capsys.readouterr().out)] == ["cmp2"]
-    with filled.store() as store:
-        assert list(store.last_heard()) == ["cmp2"]
+    assert "cmp1" in caplog.text
+    if not words:
+        with filled.store() as store:
+            assert list(store.last_heard()) == ["cmp2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "last"), [([], len(SLOTS)), (["--limit", "2"], 2), (["--host", "cmp1"], 3)]
+)
+def test_a_slot_that_cannot_be_read_hides_no_other_from_the_shell_which_names_it(
+    filled: Site,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    words: list[str],
+    last: int,
+) -> None:
+    damage(filled, "slots", "identity", "'{'")
+    command = ["--config-file", str(filled.file), "slot", "list", "-f", "json", *words]
+    assert cli.main(command) == 0
+    found = [one["slot"] for one in json.loads(capsys.readouterr().out)]
+    assert found == [str(slot) for slot in SLOTS[1:last]]
+    assert str(SLOTS[0]) in caplog.text
 
 
 def test_one_host_alone_is_called_damaged(filled: Site) -> None:

@@ -402,7 +402,7 @@ def test_people_see_it(plane: Plane, store: Store, clock: Clock) -> None:
     mine = f"in maintenance until 2026-11-24 13:00 UTC: cage; {whole}"
     assert slots.show(plane, ONE).maintenance == mine
     assert [one.maintenance for one in slots.find(plane)] == [mine, whole]
-    assert whole in slots.find(plane)[1].remarks
+    assert whole in list(slots.find(plane))[1].remarks
     assert [one.maintenance for one in hosts.find(plane)] == [whole, "", ""]
     assert hosts.show(plane, "cmp1").maintenance == whole
     everywhere, here = capacity.show(plane, flavor="i1-45")

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import pkgutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
@@ -71,7 +71,7 @@ def test_threads_share_a_plane(plane: Plane) -> None:
     def work(slot: Slot) -> tuple[str, str]:
         gate.wait(20)
         held = decisions.hold(plane, slot, reason=f"because of {slot}")
-        assert len(slots.find(plane, host="cmp1")) == len(SLOTS)
+        assert len(list(slots.find(plane, host="cmp1"))) == len(SLOTS)
         retired = decisions.retire(plane, slot, reason="worn")
         return held.slot.state, retired.slot.state
 
@@ -82,6 +82,32 @@ def test_threads_share_a_plane(plane: Plane) -> None:
         f"because of {SLOTS[3]}",
         "worn (no drive is known in the slot: none is given up)",
     ]
+
+
+def test_lists_are_read_some_at_a_time_and_whole(
+    plane: Plane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"cmp{number}" for number in range(1, 6)]
+    store = Store.open(f"sqlite:///{tmp_path}/record.db")
+    for name in names:
+        store.register_host(name, PrivateKey.generate().public, f"incarnation-of-{name}")
+    store.close()
+    read: list[int] = []
+    for kind in ("every_slot", "every_host"):
+        whole = getattr(Store, kind)
+
+        def reads(store: Store, which: Collection[Any], whole: Any = whole) -> Any:
+            read.append(len(which))
+            return whole(store, which)
+
+        monkeypatch.setattr(Store, kind, reads)
+    monkeypatch.setattr(slots, "_SLOTS_AT_ONCE", 3)
+    monkeypatch.setattr(hosts, "_HOSTS_AT_ONCE", 2)
+    assert [one.slot for one in slots.find(plane)] == SLOTS
+    assert [one.slot for one in slots.find(plane, limit=4)] == SLOTS[:4]
+    assert [one.host for one in hosts.find(plane)] == names
+    assert [one.host for one in hosts.find(plane, limit=3)] == names[:3]
+    assert read == [3, 3, 2, 3, 1, 2, 2, 1, 2, 1]
 
 
 HERE = ControllerIdentity(0x144D, 0xA824, 0x144D, 0xA801, "S1", "M", "nqn.2014.org:x")
@@ -310,9 +336,9 @@ def test_a_call_leaves_no_connection_open(plane: Plane, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Store, "open", opens)
     monkeypatch.setattr(Store, "close", closes)
-    slots.find(plane)
+    list(slots.find(plane))
     decisions.hold(plane, SLOTS[0], reason="x")
-    hosts.find(plane)
+    list(hosts.find(plane))
     schema.upgrade(plane)
     card = {"host": "cmp1", "incarnation": "x" * 16, "key": PrivateKey.generate().public.jwk()}
     hosts.register(plane, codec.canonical(card), "card")
@@ -377,4 +403,4 @@ def test_a_slot_says_why_it_is_not_sold(plane: Plane) -> None:
     )
     held = decisions.hold(plane, SLOTS[0], reason="smells")
     assert held.slot.unsold.startswith("Held (by-person): smells. To return it: ")
-    assert slots.find(plane)[0].unsold == held.slot.unsold
+    assert next(slots.find(plane)).unsold == held.slot.unsold

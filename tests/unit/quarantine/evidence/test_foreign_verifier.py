@@ -27,7 +27,7 @@ from tests.lab.guest.payload import REPOSITORY
 from tests.unit.quarantine.evidence.test_certificate import SAMPLES, earlier, issue
 from tests.unit.quarantine.evidence.test_kept_testimony import leaves
 from tests.unit.quarantine.evidence.test_rotation import AT, CHAIN, FIRST, SECOND, THIEF, THIRD
-from tests.unit.quarantine.service.inbound.test_inbox import Plane, plane
+from tests.unit.quarantine.service.inbound.plane import Plane, plane
 from tests.unit.quarantine.testimony import IDENTITY
 
 __all__ = ["plane"]

@@ -31,7 +31,7 @@ from quarantine.evidence.testimony import TestimonyResult, TestimonyStanding
 from quarantine.record.database import models
 from quarantine.record.words.facts import SignedTestimony
 from tests.unit.quarantine.evidence.test_certificate import ISSUER, KEY, OTHER
-from tests.unit.quarantine.service.inbound.test_inbox import Plane, plane
+from tests.unit.quarantine.service.inbound.plane import Plane, plane
 from tests.unit.quarantine.testimony import ORDER, REPORT
 
 __all__ = ["plane"]

@@ -17,7 +17,7 @@ from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.states import Event, State
 from quarantine.rules.reports.check import Ruling
 from quarantine.rules.reports.lastuse import DrivePast, LastUse, Moment, last_use
-from tests.unit.quarantine.service.inbound.test_inbox import INCARNATION, Plane, plane
+from tests.unit.quarantine.service.inbound.plane import INCARNATION, Plane, plane
 from tests.unit.quarantine.testimony import IDENTITY, PROFILE, REPORT, SLOT
 
 __all__ = ["plane"]

@@ -35,7 +35,7 @@ from quarantine.record.words.facts import SignedTestimony, SlotChanges
 from quarantine.service.container import Assembly
 from tests.unit.quarantine.cli.test_cli import Cli, conf, ready, refused, run
 from tests.unit.quarantine.evidence.test_foreign_verifier import stranger
-from tests.unit.quarantine.service.inbound.test_inbox import Plane, host_of, plane
+from tests.unit.quarantine.service.inbound.plane import Plane, host_of, plane
 from tests.unit.quarantine.testimony import REPORT
 
 __all__ = ["conf", "plane", "ready", "run"]

@@ -26,7 +26,7 @@ from quarantine.evidence.keys.rotation import Rotation
 from quarantine.evidence.sheet import files
 from tests.unit.quarantine.cli.test_cli import Cli, certified, conf, enrolled, ready, refused, run
 from tests.unit.quarantine.evidence.test_certificate import issue
-from tests.unit.quarantine.service.inbound.test_inbox import Plane, plane
+from tests.unit.quarantine.service.inbound.plane import Plane, plane
 from tests.unit.quarantine.testimony import IDENTITY
 
 __all__ = ["conf", "plane", "ready", "run"]

@@ -23,7 +23,7 @@ from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event, State
 from quarantine.service.inbound import messages
 from quarantine.service.inbound.intake import URGENT, Lane
-from tests.unit.quarantine.service.inbound.test_inbox import INCARNATION, WORN, Plane, plane  # noqa: F401
+from tests.unit.quarantine.service.inbound.plane import INCARNATION, WORN, Plane, plane  # noqa: F401
 from tests.unit.quarantine.service.inbound.test_intake import FakeLists
 from tests.unit.quarantine.testimony import IDENTITY, SLOT
 

@@ -28,7 +28,7 @@ from quarantine.service.issue import drive_inventory
 from tests.unit.quarantine.evidence import test_lastuse as lastuse
 from tests.unit.quarantine.evidence.test_lastuse import ANN, AWAY, BOB, OWNER
 from tests.unit.quarantine.evidence.test_served import Life, life
-from tests.unit.quarantine.service.inbound.test_inbox import Plane, plane
+from tests.unit.quarantine.service.inbound.plane import Plane, plane
 from tests.unit.quarantine.service.inbound.test_intake import FakeLists
 from tests.unit.quarantine.service.look.test_safety import safety, used_and_let_go
 from tests.unit.quarantine.service.look.test_turns import loop_of

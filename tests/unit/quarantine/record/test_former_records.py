@@ -20,7 +20,7 @@ from quarantine.rules import holds
 from quarantine.rules.reports.check import Ruling
 from tests.lab import releases
 from tests.unit.quarantine.cli.test_cli import Cli, conf, run
-from tests.unit.quarantine.service.inbound.test_inbox import Plane, over
+from tests.unit.quarantine.service.inbound.plane import Plane, over
 
 __all__ = ["conf", "run"]
 

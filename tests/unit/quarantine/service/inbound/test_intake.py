@@ -36,7 +36,7 @@ from quarantine.service.inbound.intake import (
     URGENT,
     Lane,
 )
-from tests.unit.quarantine.service.inbound.test_inbox import Plane, plane
+from tests.unit.quarantine.service.inbound.plane import Plane, plane
 from tests.unit.quarantine.smallcloud import Clock, open_store
 from tests.unit.quarantine.testimony import (
     BLOCK,

@@ -51,8 +51,10 @@ def create_all(session: CaseSession) -> str:
         if not _is_shown(session, new, told, listed):
             # It would call as many created as it is asked for.
             return "the drive called one created, and lists none"
-        if problem := _widen(session, pattern, new):
-            return problem
+        # Some nvme-cli do not tell the number, and then the lists do.
+        for nsid in sorted(({new} | capacity.listed(session)) - listed):
+            if problem := _widen(session, pattern, nsid):
+                return problem
     return "" if _to_be_had(session) < SMALLEST else f"it is in more than {MOST} pieces"
 
 

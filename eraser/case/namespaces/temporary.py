@@ -78,7 +78,9 @@ def _make(session: CaseSession) -> str:
     if not (ours := capacity.ours(session)):
         return problem
     for nsid in sorted(ours - set(session.controller.active_namespaces())):
-        problem = problem or "; ".join(attach(session, nsid))
+        # Each, whatever became of the others: only what is attached is read.
+        refused = "; ".join(attach(session, nsid))
+        problem = problem or refused
     look_anew(session)
     # What the kernel shows no disk of cannot be read, so it proves nothing.
     for nsid in sorted(capacity.ours(session) - session.hold.paths.keys()):

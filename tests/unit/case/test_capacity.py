@@ -24,6 +24,7 @@ from tests.lab.nvme.composed.host import Answer
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.linux.kernel import Kernel
 from tests.lab.nvme.nature import Method
+from tests.unit.case.test_odd_drives import silent
 from tests.unit.case.test_rearranging import (
     ATTACH,
     ATTACHMENT,
@@ -544,10 +545,64 @@ def test_pieces_that_do_not_lie_together_are_read_whole(
         firmware.install(monkeypatch)
         report = made.erase()
         made.whole(report)
-    assert report.verification is not None
-    read = [each.blocks * 4096 for each in report.verification.namespaces if each.temporary]
+    read = temporary_ones(report)
     assert len(read) == 2
     assert (set(read) == {firmware.piece}) is not overhead
+
+
+def temporary_ones(report: EraseReport) -> list[int]:
+    """Bytes of each temporary namespace that was read."""
+    assert report.verification is not None
+    return [each.blocks * 4096 for each in report.verification.namespaces if each.temporary]
+
+
+def test_pieces_are_read_whole_where_nvme_cli_does_not_tell_their_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with site(managing(Layout.ROOMY, CLEAR), tmp_path, size=24 << 20) as made:
+        firmware = Pieces(made.drive)
+        firmware.install(monkeypatch)
+        silent(made.machine, monkeypatch)
+        report = made.erase()
+        made.whole(report)
+    assert temporary_ones(report) == [firmware.piece] * 2
+
+
+def test_more_pieces_than_are_made_are_read_as_far_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left is printed, and no reason to leave the others unread."""
+    with site(managing(Layout.ROOMY, TWO), tmp_path, size=96 << 20) as made:
+        firmware = Pieces(made.drive)
+        firmware.install(monkeypatch)
+        pieces = firmware.told() // firmware.piece
+        report = made.erase()
+    assert pieces > creation.MOST
+    assert temporary_ones(report) == [firmware.piece] * creation.MOST
+    assert (report.verdict, report.fit) == (Verdict.ERASED, True), report.reasons
+    left = (pieces - creation.MOST) * firmware.piece
+    assert any(line.startswith(f"Capacity: {left} bytes") for line in room(report)), room(report)
+
+
+def test_one_that_cannot_be_attached_leaves_no_other_unread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with site(managing(Layout.ROOMY, TWO), tmp_path, size=24 << 20) as made:
+        firmware = Pieces(made.drive)
+        firmware.install(monkeypatch)
+        send, refusing = Kernel.send, [2]
+
+        def refuses(kernel: Kernel, code: int, **words: Any) -> Answer:
+            act = (code, words.get("cdw10", 0) & SEL)
+            if act == (ATTACHMENT, ATTACH) and words["nsid"] in refusing:
+                return refused(kernel, REFUSED)
+            return send(kernel, code, **words)
+
+        monkeypatch.setattr(Kernel, "send", refuses)
+        report = made.erase()
+    assert temporary_ones(report) == [firmware.piece]
+    left = f"Capacity: {firmware.piece} bytes"
+    assert any(line.startswith(left) for line in room(report)), room(report)
 
 
 @dataclass

@@ -45,6 +45,7 @@ class StartQueue:
 
     def round(self, running: int) -> StartRound:
         """The places of one round."""
+        # The pause file is read once for the whole round, so that all cases are told the same.
         return StartRound(max(0, self.max_running - running), self._asked(), self.max_running)
 
     def _asked(self) -> str:
@@ -58,5 +59,6 @@ class StartQueue:
             return ""
         except OSError as error:
             line = error.strerror or ""
+        # The words are shown to people: no control characters, and not too many.
         words = "".join(c if c.isprintable() else "?" for c in line.strip())[:_SHOWN]
         return f"{self.pause_file} is there{f' ({words})' if words else ''}"

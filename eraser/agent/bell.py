@@ -108,6 +108,7 @@ class Listener:
         try:
             shutil.chown(path, group=self._group)
             path.chmod(0o660)
+        # Root's bells, those of the hook and the watcher, are heard all the same.
         except (LookupError, PermissionError) as error:
             LOG.warning("group %s may not ring the bell: %s", self._group, error)
 
@@ -126,6 +127,7 @@ class Listener:
         select.select([self._socket], [], [], min(_NAP, max(0.0, next_due - now)))
         self._drain()
         now = self._clock.monotonic()
+        # Only bells of the last moment still delay the next one for their slot.
         self._told = {each: at for each, at in self._told.items() if now - at < PAUSE}
         for address in [each for each, due in self._waiting.items() if due <= now]:
             del self._waiting[address]
@@ -139,6 +141,7 @@ class Listener:
         # Not until nothing more comes: whoever rings without end would keep us from telling.
         for _ in range(MAX_WAITING):
             try:
+                # One byte more than is taken shows that a datagram was too long and is cut off.
                 data = self._socket.recv(MAX_BYTES + 1)
             except BlockingIOError:
                 return
@@ -146,6 +149,7 @@ class Listener:
                 for address in parse(data):
                     if len(self._waiting) >= MAX_WAITING and address not in self._waiting:
                         raise ValueError(f"{MAX_WAITING} slots are waiting already")
+                    # At once for a slot that was not told of a moment ago.
                     due = self._told.get(address, -PAUSE) + PAUSE
                     self._waiting.setdefault(address, due)
             except ValueError as error:

@@ -36,7 +36,7 @@ class _Look(Generic[T]):
         self.found: list[T] = []
         self.trouble = ""
         self.wanted = True
-        """It was asked for each time since."""
+        """Each call since has asked for it; else its late answer does not count."""
         self.thread = threading.Thread(target=self._run, name=f"look {name}", daemon=True)
         self.thread.start()
 
@@ -73,7 +73,9 @@ class BoundedProbes(Generic[T]):
         the last one came back with counts while it is fresh.
         """
         deadline = self._now() + seconds
+        # First: looks that have ended since are replaced below, and what they found with them.
         late = self._came_late(works)
+        # A queue for each call: a look of an earlier one answers into a queue that nobody reads.
         over: queue.SimpleQueue[str] = queue.SimpleQueue()
         waiting = [name for name in self._in_turn(works) if not self._stuck(name)]
         running: dict[str, _Look[T]] = {}
@@ -86,8 +88,10 @@ class BoundedProbes(Generic[T]):
                 running[name] = self._under_way[name] = _Look(name, works[name], over, self._now())
             left = deadline - self._now()
             try:
+                # A quarter of the time without any answer tells that those at work may all be mute.
                 name = over.get(timeout=max(0.0, min(left, seconds / 4)))
             except queue.Empty:
+                # That was the last quarter.
                 if left <= seconds / 4:
                     break
                 at_once += AT_ONCE  # those may be mute: the others do not wait for them
@@ -96,6 +100,7 @@ class BoundedProbes(Generic[T]):
             del self._under_way[name]
             if look.trouble:
                 LOG.warning("%s: %s", name, look.trouble)
+                # It failed now, so what it found before is no answer any more.
                 late.pop(name, None)
             else:
                 found[name] = look.found[0]
@@ -118,6 +123,7 @@ class BoundedProbes(Generic[T]):
 
     def _in_turn(self, works: Mapping[str, Callable[[], T]]) -> list[str]:
         self._turn += 1
+        # Names that are not asked for any more are forgotten: drives come and go.
         self._begun = {name: turn for name, turn in self._begun.items() if name in works}
         return sorted(works, key=lambda name: self._begun.get(name, 0))
 

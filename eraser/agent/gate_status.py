@@ -96,6 +96,7 @@ class GateStatus:
             LOG.error("the hello names no domains: %s", error)
             return ()
         known = {entry.address for entry in book.entries}
+        # The control plane takes no longer list; the running ones stand first in it.
         return tuple(self._seen(listed, book, known, exempt))[:MAX_DOMAINS]
 
     def _seen(
@@ -111,6 +112,7 @@ class GateStatus:
             named = each.named
             before = shown.setdefault(named.uuid or named.domain, set())
             new = {
+                # Each further definition of a domain tells only of what those before did not.
                 address
                 for address in named.addresses - before
                 if address in known or (address not in exempt and self._is_nvme(address))
@@ -119,6 +121,7 @@ class GateStatus:
             # Apart: nobody let it in on an exempt one, and that says nothing of the others.
             for addresses in filter(None, (new - exempt, new & exempt)):
                 owners = {
+                    # Recorded means that the gate let this very domain in on each of them.
                     owner.domain if (owner := book.entry(address).owner) is not None else ""
                     for address in addresses
                 }
@@ -135,6 +138,7 @@ class GateStatus:
         to be taken. Those that are or were slots first: they may be on offer."""
         known = {entry.address for entry in book.entries}
         given = {each.address: each for each in exemptions.exemptions}
+        # False sorts first: those that the book knows come before all others.
         order = sorted(given, key=lambda address: (address not in known, address))
         for each in sorted(order[:MAX_EXEMPTIONS]):
             yield dataclasses.replace(

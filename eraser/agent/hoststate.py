@@ -66,6 +66,7 @@ def keygen(directory: Path, host: str, chance: Callable[[int], bytes] = os.urand
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     key = PrivateKey.generate()
     card = HostCard(host, chance(16).hex(), key.public.jwk())
+    # The key first: there is never a card, which a person registers, without its key.
     replace_durably(directory / KEY_FILE, key.pem())
     replace_durably(directory / CARD_FILE, codec.canonical(card) + b"\n", 0o644)
     return card
@@ -83,6 +84,7 @@ class HostState:
         self.directory = directory
         self.card = codec.load(HostCard, self._read(CARD_FILE), CARD_FILE)
         self.key = PrivateKey.from_pem(self._read(KEY_FILE), KEY_FILE)
+        # Reports would be signed with another key than the card has, which is what was registered.
         if self.card.key.get("x") != self.key.public.x:
             raise BadInputError(
                 f"{CARD_FILE}: expected the public half of {KEY_FILE}, found another"
@@ -161,6 +163,7 @@ class HostState:
         if isinstance(known, EraseOrder) and _same_case(known, order) and order.look < known.look:
             return known  # an older message of the same case
         if known != order:
+            # Written only where it differs: the time of the file is the order's place in line.
             path = hostcard.order_file(self.directory, order.slot.address)
             replace_durably(path, codec.canonical(order))
         return order
@@ -202,6 +205,7 @@ class HostState:
             raise OrderRefusedError(
                 f"order: expected host {self.card.host}, found {order.slot.host}"
             )
+        # This host's state is younger than the order: nothing here tells what became of that case.
         if order.incarnation != self.card.incarnation:
             raise OrderRefusedError(
                 f"order: expected incarnation {self.card.incarnation}, found {order.incarnation}; "
@@ -218,6 +222,7 @@ class HostState:
     def next_sequence(self, name: str) -> int:
         """A number that only grows within this incarnation, whatever the clock does."""
         path = self.directory / f"{name}.sequence"
+        # A worker that is being replaced counts in the same file.
         with alone(self.directory):
             try:
                 last = int(json.loads(path.read_bytes()))

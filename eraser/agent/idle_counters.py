@@ -65,6 +65,7 @@ class RestPump:
             try:
                 self._look(address, now)
             except (EraserError, OSError) as error:
+                # The first one is raised once all have had their look.
                 trouble = trouble or error
         if trouble is not None:
             raise trouble
@@ -73,6 +74,7 @@ class RestPump:
         try:
             stat = books.book_file(self.state_dir).stat()
         except FileNotFoundError:
+            # No gate on this host, or none yet.
             self._book, self._mark = Book(""), None
             return
         # Replaced as a whole with every change, so its number is another one.
@@ -93,8 +95,10 @@ class RestPump:
             return
         watch = self._watches.get(address)
         if watch is None or (watch.owner, watch.wish) != (owner, wish):
+            # Only before the drive is read; the other two wishes touch no drive.
             settle = SETTLE_SECONDS if wish is IdleAction.NOTE else 0.0
             watch = self._watches[address] = _Watch(owner, wish, now + settle)
+        # A look that is stuck counts too, so mute drives never fill the host with processes.
         busy = sum(self.looks.running(each) for each in self._watches)
         if now < watch.due or busy >= MAX_RUNNING or self.looks.running(address):
             return

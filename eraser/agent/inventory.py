@@ -67,6 +67,8 @@ class DriveWatch:
             {
                 address: functools.partial(self._numbered, address)
                 for address, driver in drivers.items()
+                # A guest's drive is not the host's to ask, and one that is being erased has its
+                # case.
                 if driver == "nvme" and address not in worked_on
             },
             HELLO_SECONDS,
@@ -120,6 +122,7 @@ def can_have_functions(host: sysfs.Host, address: str) -> bool | None:
 def system_disks(host: sysfs.Host) -> frozenset[str] | None:
     """Disks below the running system; None where that cannot be read."""
     try:
+        # What process 1 has mounted: this one may have a mount namespace of its own.
         return usage.system_disks(host, openers.mounts(host, [1])[1])
     except (EraserError, OSError, KeyError) as error:
         LOG.warning("hello: which drive carries the system is unknown: %s", error)
@@ -142,6 +145,7 @@ def group_mates(host: sysfs.Host, address: str) -> tuple[str, ...] | None:
     """Other endpoints of the IOMMU group; None without a group, or where it cannot be read."""
     try:
         group = sysfs.PciFunction(host, address).iommu_group
+        # Without an IOMMU there are no groups.
         if group is None:
             return None
         return tuple(

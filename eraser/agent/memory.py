@@ -55,6 +55,7 @@ def _files(host: Host) -> Iterator[Path]:
     except OSError:
         return
     for line in lines:
+        # HIERARCHY:CONTROLLERS:PATH, with no controllers for version 2.
         _hierarchy, controllers, path = (*line.split(":", 2), "", "")[:3]
         if not controllers:
             top, name = _GROUPS, "memory.max"

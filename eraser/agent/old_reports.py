@@ -37,6 +37,7 @@ class OldReports:
         if self._next is not None and self.clock.monotonic() < self._next:
             return
         self._next = self.clock.monotonic() + EVERY
+        # The first case of a host makes it.
         if not self.directory.is_dir():
             return
         oldest = self.clock.time() - self.days * DAY

@@ -100,7 +100,7 @@ class _Watch:
 
     sent: bool = False
     look: int = 0
-    """Of the order whose report was sent: who looks again means another."""
+    """The look of the order whose report was sent; a higher one asks for another report."""
     repeated: bool = False
     shown: tuple[Step, float, str] | None = None
     shown_at: float = 0.0
@@ -118,6 +118,8 @@ def _wants_another_look(order: EraseOrder, look: CaseLook, repeated: bool) -> bo
     """
     if look.report is None or look.report.outcome is not Outcome.IN_USE:
         return False
+    # No look is counted by an older control plane, or none can be read: a repetition is all there
+    # is.
     if order.look == 0 or look.answered is None:
         return repeated
     return order.look > look.answered
@@ -152,8 +154,10 @@ class Pump:
         """One round over all accepted orders. One broken case stops no other."""
         orders = self.state.orders()
         known = {order.order_id for order in orders}
+        # Also of an order that cannot be read for now: all that is remembered may be forgotten.
         for gone in set(self._watches) - known:
             del self._watches[gone]
+        # Counted once: each case that starts takes its place from what is left.
         turn = self.line.round(sum(map(self._running, orders)))
         for order in orders:
             watch = self._watches.setdefault(order.order_id, _Watch())
@@ -164,6 +168,7 @@ class Pump:
                 if watch.trouble != str(error):
                     LOG.error("case %s on %s: %s", order.order_id, order.slot, error)
                 watch.trouble = str(error)
+        # Also where cases failed: the control plane must hear of the host whatever they do.
         self._greet(orders)
         if not self.state.unread:
             # The case of an order that cannot be read is nobody's to remove.
@@ -178,7 +183,9 @@ class Pump:
 
     def _move(self, order: EraseOrder, watch: _Watch, turn: StartRound) -> None:
         """One step of one case."""
+        # Before the look: what comes during it counts for the next turn.
         repeated, watch.repeated = watch.repeated, False
+        # The report was taken by the broker and nobody asks again: no file is read for it.
         if watch.sent and not repeated and order.look <= watch.look:
             return
         look = self.cases.look(order)
@@ -187,19 +194,23 @@ class Pump:
             watch.sent, watch.starts = False, 0
             look = self.cases.look(order)
         if look.report is not None:
+            # Tried in each turn until the broker takes it.
             watch.sent = self._post(MessageKind.REPORT, self._sign(look.report, REPORT_TYPE))
             watch.look = order.look
             return
         holder = self.cases.holder(order)
+        # It has the lock, so no runner could start; people are told what is waited for.
         if holder is Holder.COMMAND:
             look = dataclasses.replace(look, detail="a command of an earlier run is still going")
         if holder is not Holder.NOBODY or not self._due(watch):
             self._show(order, watch, look)
             return
+        # A place is taken last, by a case that really starts: none is lost to one that need not.
         wait = turn.take()
         self._show(order, watch, dataclasses.replace(look, detail=wait) if wait else look)
         if wait:
             return
+        # Before the start: a runner that cannot be started is paused for like one that died.
         watch.starts += 1
         watch.started_at = self.clock()
         if watch.starts > 1:
@@ -219,6 +230,7 @@ class Pump:
     def _show(self, order: EraseOrder, watch: _Watch, look: CaseLook) -> None:
         shown = (look.step, round(look.fraction, 3), look.detail)
         moved = watch.shown is None or watch.shown[0] is not look.step
+        # A sequence number is a synced write, so none is drawn for what is not sent.
         if shown == watch.shown or self._silent():
             return
         if not moved and self.clock() - watch.shown_at < self.progress_interval:
@@ -254,6 +266,7 @@ class Pump:
                 for order in orders
             ),
             gate=None if self.testify is None else self.testify(),
+            # What this release can read of an order: other members are left out of it.
             reads_stuck=True,
             counts_looks=True,
         )

@@ -80,8 +80,10 @@ class DiskCases:
                 return Holder.RUNNER
             LOG.info("runner %d of %s ended with %s", child.pid, order.slot, child.exit_code)
             del self._children[order.order_id]
+        # Ended: whoever has the lock works on another case of the slot, or looks for a moment.
         if self._files(order).finished():
             return Holder.NOBODY
+        # A runner that an earlier worker started is no child of ours: only its lock tells of it.
         lock = SlotLock(order.slot.address, self._run_dir)
         try:
             lock.acquire()
@@ -97,6 +99,7 @@ class DiskCases:
         """Writes the request down and starts the runner in a session of its own."""
         files = self._files(order)
         files.make()
+        # Anew with each start: the order's newest look is the one that the report answers.
         files.write_request(request_of(order))
         argv = [*ERASER, "case", "--request", str(files.directory / "request.json")]
         argv += ["--state-dir", str(self._state_dir), "--run-dir", str(self._run_dir)]
@@ -117,6 +120,7 @@ class DiskCases:
             if path.name in keep or not files.finished():
                 continue
             try:
+                # Erases by hand have no order, and are their callers' to clear.
                 if files.request().order_id:
                     files.clear()
             except (EraserError, OSError) as error:
@@ -154,5 +158,6 @@ class DiskLooks:
             return False
         if child.running:
             return True
+        # Asking whether it runs has reaped it; the gate's book has what it found.
         del self._children[address]
         return False

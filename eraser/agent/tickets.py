@@ -73,6 +73,7 @@ class TicketPump:
 
     def turn(self) -> None:
         """One round over the tickets that have no receipt yet. One broken slot stops no other."""
+        # Once, for what an earlier worker left; later ones come by again().
         if not self._read:
             for ticket in pending.everything(self.state.directory):
                 self._watches.setdefault(ticket.slot.address, _Watch(ticket))
@@ -80,11 +81,13 @@ class TicketPump:
         while self._came:
             ticket = self._came.pop(0)
             watch = self._watches.get(ticket.slot.address)
+            # Another ticket begins anew; of the same one only the receipt is sent again.
             if watch is None or watch.ticket != ticket:
                 self._watches[ticket.slot.address] = _Watch(ticket)
             else:
                 watch.sent = False
         waiting = [watch for watch in self._watches.values() if not watch.sent]
+        # While the broker is away a receipt could not be sent, so none is made.
         if not waiting or self.clock() < self._quiet_until:
             return
         for watch in waiting:
@@ -95,6 +98,7 @@ class TicketPump:
 
     def _move(self, watch: _Watch) -> None:
         address = watch.ticket.slot.address
+        # Only the book answers: what a look found is worth nothing until it stands there.
         receipt = intake.answer(books.load(self.state.directory), watch.ticket)
         if receipt is not None:
             token = self.state.key.sign(codec.canonical(receipt), RECEIPT_TYPE)
@@ -102,6 +106,7 @@ class TicketPump:
             if watch.sent:
                 LOG.info("ticket of %s is %s", watch.ticket.slot, receipt.state.value)
             return
+        # Each look has a process, and one that is stuck with a mute drive stays.
         busy = sum(self.looks.running(each) for each in self._watches)
         if self.looks.running(address) or busy >= MAX_RUNNING or not self._due(watch):
             return

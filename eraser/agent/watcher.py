@@ -71,10 +71,12 @@ class KernelEvents:
         try:
             if self._monitor.poll(seconds) is None:
                 return False
+            # One drive that goes is a row of events, and one look is enough for all of them.
             deadline = self._clock.monotonic() + SETTLE_SECONDS
             while (left := deadline - self._clock.monotonic()) > 0:
                 self._monitor.poll(left)
         except OSError as error:
+            # Events that did not fit are lost, and a look at all slots finds what they told of.
             if (error.errno or self._pending_error()) != errno.ENOBUFS:
                 raise
             LOG.warning("more events than fit: looking at all slots")
@@ -111,6 +113,7 @@ class Watcher:
     def look(self) -> None:
         """One look at every slot. What could not be done about one is tried again next time."""
         boot = self._host.boot_id()
+        # Numbers of directories in sysfs mean something within one boot alone.
         same_boot = boot == self._memory.boot
         before = {known.address: known for known in self._memory.slots}
         after: dict[str, KnownSlot] = {}
@@ -149,6 +152,7 @@ class Watcher:
     def _act(self, address: str, change: SlotAction) -> None:
         if change.void:
             LOG.warning("%s: %s", address, change.void)
+            # By its place the book tells whether it was back before its newest erase.
             place = PciFunction(self._host, address).place if change.returned else ""
             if self._void(self._state_dir, address, change.void, place):
                 LOG.warning("%s: its ticket is void", address)
@@ -158,6 +162,7 @@ class Watcher:
         found = set(nvme_functions(self._host))
         try:
             made = setup.load(self._state_dir)
+            # Empty slots too: what is put into one of them is noticed.
             found.update(() if made is None else made.slots)
             found.update(entry.address for entry in books.load(self._state_dir).entries)
         except (EraserError, OSError) as error:
@@ -169,6 +174,7 @@ class Watcher:
         descriptor = self._lock()
         try:
             while True:
+                # Before each look, so a watcher that is stuck in one shows by its age.
                 self._live(descriptor)
                 self.look()
                 events.wait(LOOK_SECONDS)

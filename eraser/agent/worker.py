@@ -95,6 +95,7 @@ class Worker:
             LOG.warning(
                 "policy %r of order %s asks for %s", order.policy.name, order.order_id, NIST_IS_FULL
             )
+        # Also for an order that is known: it comes again where our report was missed.
         self.pump.again(order)
         self._wake.set()
 
@@ -122,6 +123,7 @@ class Worker:
 
     def _turn_for_ever(self) -> None:
         while not self._stop.is_set():
+            # An order or a ticket need not wait for the next turn.
             self._wake.wait(TURN_SECONDS)
             self._wake.clear()
             self._round()
@@ -153,6 +155,7 @@ class Worker:
             return
         if now - self._heard > DEAF_SECONDS:
             LOG.critical("hearing nothing from %s any more: ending", host_queue(self.host))
+            # An exception would end this thread alone, and the main one would wait on.
             os._exit(EXIT_DEAF)
 
     def run(self, level: str = "INFO") -> None:
@@ -169,6 +172,7 @@ class Worker:
         def stopping(**_: Any) -> None:
             self._stop.set()
 
+        # Celery keeps weak references otherwise, and these functions are local.
         worker_ready.connect(ready, weak=False)
         worker_shutting_down.connect(stopping, weak=False)
         # Open cases go on even while the broker is away, so the pump does not wait for it.
@@ -180,6 +184,7 @@ class Worker:
         self.app.worker_main(
             [
                 "worker",
+                # In this process, one task at a time: each takes milliseconds and wakes the pump.
                 "--pool=solo",
                 "--without-gossip",
                 "--without-mingle",

@@ -35,8 +35,8 @@ ABORTED = "Abort of a command that has ended"
 
 
 def ask(session: CaseSession) -> list[str]:
-    """All of it; what was not done, each with why. Raises :class:`DriveError` for a drive that
-    does not come back from one of them."""
+    """Asks all of it; returns what was not done, each with why. Raises :class:`DriveError` for a
+    drive that does not come back from one of them."""
     controller, asked = session.controller, _Asked(session)
     error_log, self_test_log = "the Error Information log (01h)", "the Device Self-test log (06h)"
     looks: list[tuple[str, Callable[[], object]]] = [
@@ -47,14 +47,17 @@ def ask(session: CaseSession) -> list[str]:
     ]
     if controller.identify().can_sanitize:
         looks.append(("the Sanitize Status log (81h)", controller.sanitize_log))
+    # All logs in turn and then all of them again, as a monitoring asks.
     for name, look in looks * OFTEN:
         asked(name, look)
     for fid in _ASKED:
         asked(_set(fid), functools.partial(_set_again, controller, fid))
+    # Error recovery has a value for each namespace.
     for nsid in controller.active_namespaces():
         again = functools.partial(_set_again, controller, FEATURE_ERROR_RECOVERY, nsid)
         asked(_set(FEATURE_ERROR_RECOVERY), again)
     asked(_set(_HOST_IDENTIFIER), functools.partial(_name_host_again, controller))
+    # One name for all: after one that the drive never ended none of the others is saved.
     saved = [asked(SAVED, functools.partial(_save_again, controller, fid)) for fid in _ASKED]
     if not any(saved) and SAVED not in asked.unended:
         asked.undone.append(f"{SAVED}: the drive saves none of those that are set to what they are")
@@ -89,6 +92,7 @@ class _Asked:
         try:
             return look()
         except CommandError as error:
+            # A refusal is an answer like any other. Without a status the kernel resets the drive.
             if error.status is None:
                 self._session.controller.wait_live(self._session.limits.ready, namespaces=False)
                 # A reset brings back what is saved.
@@ -106,6 +110,7 @@ def _save_again(controller: Controller, fid: int) -> bool:
     """Whether it was saved as it is; never where that would save anything else."""
     if not controller.identify().saves_features:
         return False
+    # Set Features saves what is current: with another value saved, that one would be replaced.
     able, _data = controller.feature(fid, select=FEATURE_CAPABILITIES)
     saved, _data = controller.feature(fid, select=FEATURE_SAVED)
     if not able & _SAVEABLE or saved != controller.get_feature(fid):
@@ -121,12 +126,13 @@ def _name_host_again(controller: Controller) -> None:
     record = manage.set_feature(
         controller, _HOST_IDENTIFIER, large, 0, save=False, send=found, note="the host identifier"
     )
+    # Told as a refusal, so that the caller sees from its status whether it ended.
     if record.status != 0:
         raise controller.failed(record, "the host identifier set to what it is")
 
 
 def _abort_nothing(controller: Controller, undone: list[str]) -> None:
-    """As often as anything is asked; into ``undone`` why it was not done. Raises
+    """Sends :data:`OFTEN` of them; into ``undone`` goes why none was done. Raises
     :class:`CommandError` for one that has no end."""
     done = 0
     for _ in range(OFTEN):
@@ -134,6 +140,7 @@ def _abort_nothing(controller: Controller, undone: list[str]) -> None:
         problem = controller.failed(record, "an end of the abort")
         if problem.status is None:
             raise problem
+        # A bad status is an end too: no such command was there to abort.
         done += record.status == 0
     if not done:
         undone.append(f"{ABORTED}: the drive refused all")

@@ -305,7 +305,7 @@ class Again:
 
     reason: str
     read: bool = True
-    """The reading asked for it, which it does once; not what came between two runs."""
+    """The reading asked for it, which it may do once in a case. False for every other reason."""
 
 
 @dataclass(frozen=True)
@@ -350,6 +350,7 @@ Entry = (
     | Spent
 )
 
+# By the names of the classes: one that is renamed cannot be read in a journal of before.
 _KINDS: dict[str, type[Entry]] = {
     kind.__name__: kind
     for kind in (
@@ -391,6 +392,7 @@ _KINDS: dict[str, type[Entry]] = {
 def decode(line: Line) -> Entry:
     """A journal line to its entry. Raises :class:`JournalError` for a kind or form not ours."""
     kind = _KINDS.get(line.kind)
+    # An entry that is passed over may be the one that says that a command went out.
     if kind is None:
         raise JournalError(
             f"journal line {line.sequence}: expected an entry of this version, found "

@@ -18,6 +18,7 @@ from eraser.protocol.report import Step
 
 def erase(session: CaseSession) -> None:
     """Carries out what is left of the plan. Raises :class:`DriveError` and its kin."""
+    # Before all else: beside a running sanitize the drive takes hardly any command.
     adopt(session)
     state = session.state
     while not state.halted:
@@ -33,8 +34,10 @@ def erase(session: CaseSession) -> None:
             rearranging.settle(session)
         # A command that was found under way comes first: the drive takes no other meanwhile.
         if state.restored is None and state.intent is None and _is_due(state, place):
+            # It may add commands to the plan, so the next place is looked for anew.
             restore.restore(session)
             continue
+        # Nothing is left to send, unless the only method is to be run again after a visit.
         if place is None:
             if not visit.wants_another(session):
                 return

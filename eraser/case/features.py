@@ -30,6 +30,7 @@ def mend(session: CaseSession, found: ControllerFacts, rules: tuple[FeatureRule,
     from it is named by the last look, as is what the drive refuses.
     """
     controller, profile = session.controller, session.request.profile
+    # What the drive does not have (None) and what may last for ever is left to the last look.
     wanted = [
         (rule, other)
         for rule, other in differing(profile.features, rules)
@@ -44,8 +45,10 @@ def mend(session: CaseSession, found: ControllerFacts, rules: tuple[FeatureRule,
             for change in _metadata(rule, other):
                 words = {"send": change.data, "note": change.note}
                 _set(session, rule.fid, change.cdw11, other.nsid, save=saves, **words)
+        # With a digest alone nobody knows the bytes to send.
         elif not rule.digest or rule.complete:
             _set_value(session, rule, other, save=saves and known.saved)
+    # A second look at all features is worth its commands only if one was sent.
     return len(session.state.commands) > before
 
 
@@ -56,6 +59,7 @@ def _set_value(session: CaseSession, rule: FeatureRule, other: FeatureRule, *, s
         wanted = read_as(session.controller, other, FEATURE_DEFAULT) or rule
     words: dict[str, Any] = {"send": wanted.content} if known.data else {}
     value = wanted.value | rule.select
+    # The value goes in dword 12 then, and dword 11 has only what it is of.
     if known.in_dword_12:
         words["cdw12"], value = wanted.value, rule.select
     _set(session, rule.fid, value, other.nsid, save=save, **words)

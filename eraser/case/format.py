@@ -60,6 +60,8 @@ class Format:
 
     def _send(self) -> None:
         session, command = self.session, self.command
+        # Once for all Formats of a layout: canaries go into every namespace, also into those that
+        # an earlier Format of this round has erased.
         if session.state.opens_round(self.place):
             probes.plant(session, self.place)
         self._wait_for_format()
@@ -67,7 +69,9 @@ class Format:
         intent = Intent(
             self.place, session.state.attempts.get(self.place, 0) + 1, adopted=False, log_before=""
         )
+        # Before it goes out: after a crash the next run finds its result, or sends it again.
         session.note(intent)
+        # Format changes the namespace, so no disk of it may be held meanwhile.
         session.hold.drop()
         result = format_nvm.send(
             session.host,
@@ -80,12 +84,14 @@ class Format:
                 timeout=session.limits.format,
             ),
             session.files.format_result(self.place, intent.attempt),
+            # The child keeps the slot locked if we die: the drive may still be formatting.
             lock=session.lock.share(),
             timeout=session.limits.format,
             ready=session.limits.ready,
             tick=self._tick,
         )
         if result is None:
+            # Nothing more is sent to a drive that may still be formatting.
             self._done(
                 intent,
                 Verdict.UNKNOWN,
@@ -122,6 +128,7 @@ class Format:
         record = _record(result, self.command.nsid, self.command.cdw10)
         status, said = record.status, record.message
         self.session.note(Sent(record))
+        # The disks come back before it is called done: without them nothing of it can be read.
         if status == 0:
             self.session.reclaim()
             self._done(intent, Verdict.ERASED, "")
@@ -132,6 +139,7 @@ class Format:
         else:
             reason = f"the drive ended it with status {status:#05x} ({said})"
             outcome = Verdict.NOT_ERASED
+        # The loop in run() sends it again.
         if intent.attempt < MAX_ATTEMPTS:
             self.session.note(AttemptOver(self.place, reason))
             self.session.reclaim()

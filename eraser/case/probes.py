@@ -42,11 +42,13 @@ def fingerprint(session: CaseSession) -> None:
     state = session.state
     if state.fingerprinted is not None:
         return
+    # The blocks may be erased by now, and would pass for what the last owner left.
     if state.attempts:
         reason = "fingerprints: the erase had begun before they were taken (no journal)"
         session.note(Fingerprinted(0, (reason,)))
         return
     with session.step(Step.FINGERPRINT):
+        # The same: it may have erased some of the blocks already.
         if _sanitize_runs(session):
             reason = "fingerprints: a sanitize was running when the case began"
             session.note(Fingerprinted(0, (reason,)))
@@ -62,6 +64,7 @@ def _sanitize_runs(session: CaseSession) -> bool:
 
 
 def _take_all(session: CaseSession) -> Fingerprinted:
+    # A run that died while it took them goes on with the same places.
     if not session.state.probe_seed:
         session.note(Seeded(_seed(session)))
     taken, missing = 0, list[str]()
@@ -104,6 +107,7 @@ def _take(session: CaseSession, plan: VerifyPlan, namespace: NamespacePlan) -> t
             f"fingerprints of namespace {namespace.nsid}: {prints.unreadable} blocks could not "
             "be read before the erase"
         )
+    # Also after an error: what was taken until then counts.
     prints.save(str(session.files.fingerprints(namespace.nsid)))
     return len(prints), why
 
@@ -130,10 +134,13 @@ def _plant_one(session: CaseSession, layout: NamespaceLayout) -> tuple[int, str,
     """Canaries that stand, why not all do, and writes that the drive dropped."""
     where = f"canaries of namespace {layout.nsid}"
     path = session.hold.paths.get(layout.nsid)
+    # Whatever keeps canaries from a namespace is named, and the verdict weighs what is missing.
     if path is None:
         return 0, f"{where}: no block device", 0
     try:
         with session.disk(path, writable=True) as device:
+            # Places are drawn for the size that was inspected: on a smaller disk some would be
+            # outside.
             if device.size < layout.size:
                 return 0, f"{where}: {_short(layout.size, device.size)}", 0
             canaries = canaries_of(session, layout)
@@ -159,6 +166,7 @@ def _deallocate(
         return
     # By passthrough: discard of the block layer may be split, and rounded to a granularity.
     travels = Namespace.of(nsid, found, session.limits.command, session.host)
+    # Blocks of ours have 4 KiB; the command counts in those of the namespace.
     each = BLOCK // travels.block_bytes
     ranges = [(block * each, each) for block in blocks if (block + 1) * BLOCK <= device.size]
     for at in range(0, len(ranges), RANGES):
@@ -192,6 +200,7 @@ def _key(session: CaseSession) -> bytes:
     if key and hashlib.sha256(key).hexdigest() == session.state.key:
         return key
     key = session.host.chance(KEY_BYTES)
+    # The key before its digest: a digest without its key has the older probes count as lost.
     replace_durably(path, key, 0o600)
     session.note(Keyed(hashlib.sha256(key).hexdigest()))
     return key
@@ -214,6 +223,7 @@ def make_readable(session: CaseSession) -> None:
                 if error.status is None:
                     raise
                 session.tell(0.0, str(error))  # the reads will tell what that costs
+            # The newest record is that Set Features, also where the drive refused it.
             session.note(Sent(controller.records[-1]))
 
 
@@ -244,6 +254,7 @@ def namespaces_to_read(session: CaseSession, *, probes: bool) -> tuple[Namespace
     temporary = {layout.nsid for layout in session.state.temporary}
     namespaces, patience = [], Patience(session.limits.ready, session.clock)
     for nsid, path in sorted(session.hold.paths.items()):
+        # What the kernel shows can be read; what the drive says is there. Both must be the same.
         with session.disk(path) as device:
             size = device.size
         found = session.controller.identify_namespace(nsid)
@@ -256,6 +267,7 @@ def namespaces_to_read(session: CaseSession, *, probes: bool) -> tuple[Namespace
                 path,
                 size,
                 canaries_of(session, known)
+                # Only namespaces of the layout that was inspected, or restored, have canaries.
                 if probes and known and session.state.canaries_planted
                 else None,
                 _prints(session, nsid) if probes and session.state.kept(nsid) else None,

@@ -60,6 +60,7 @@ def achieved(state: CaseState) -> Label | None:
     each erases its own namespace.
     """
     methods = state.methods
+    # One Sanitize that ended well covers the whole subsystem, whatever the others came to.
     if any(m.method.is_sanitize and m.verdict is Verdict.ERASED for m in methods):
         return Label.PURGE
     if methods and len(methods) == len(state.steps) and _all_erased(methods):
@@ -75,6 +76,7 @@ def judge_case(
     state: CaseState, ending: Ending, after: AfterLook
 ) -> tuple[Verdict, tuple[str, ...]]:
     """The verdict over everything, with its reasons; empty only for erased."""
+    # COMPLETED with a reason: an error stopped the case on its way.
     if ending.outcome is not Outcome.COMPLETED or ending.reason:
         return _unfinished(state), (ending.reason or ending.outcome.value, *_doubts(state))
     if state.verified is None:
@@ -111,13 +113,16 @@ def hold_reasons(
     """Why an erased drive is not handed out. Health and profile stand here and nowhere else."""
     if verdict is not Verdict.ERASED:
         return ()
+    # By id: equal records of two commands are two commands.
     passed = {id(record) for record in tolerated(request.policy, state.methods)}
+    # What the commands came to, against what was asked for.
     found = list(_doubts(state, passed))
     label, allowed = achieved(state), request.policy.allow_clear
     if label is None:
         found.append("no planned command ended well")
     elif request.policy.label is Label.PURGE and label is Label.CLEAR and not allowed:
         found.append("Purge was asked for, Clear was done, and the policy does not allow it")
+    # What weakens the reading, and what the drive did to writes.
     if state.reset is not None and state.reset.problem:
         found.append(f"controller reset before the verification: {state.reset.problem}")
     if state.dropped:
@@ -125,6 +130,7 @@ def hold_reasons(
             f"the drive called {state.dropped} writes done and stored something else: "
             "nobody's data is safe on it; replace it"
         )
+    # What is left on the drive, or beside it, that nobody has read.
     found += after.problems
     if state.freed is not None and state.freed.problem:
         found.append(state.freed.problem)
@@ -136,6 +142,7 @@ def hold_reasons(
         f"namespace {nsid} exists and is not attached: nobody has read it; attach or delete it"
         for nsid in after.detached
     ]
+    # The drive against its profile, and its health.
     found += after.differences
     # Trouble in restoring explains a difference. Where the drive is as its profile in the end, it
     # holds nobody.
@@ -151,6 +158,7 @@ def _unreached(
 ) -> Iterator[str]:
     """Capacity in no namespace that the drive would not show us, and may show somebody else."""
     made, asked = state.allocated, request.policy.verification.unallocated
+    # Sanitize reaches it; then it is a residue that is printed.
     if label is not Label.CLEAR and asked is not Unallocated.HOLD:
         return
     # What is left without a problem is in pieces that nobody is given.
@@ -173,6 +181,7 @@ def _told_late(state: CaseState, after: ControllerFacts | None) -> int:
     if after is None or not manages(before, after):
         return 0
     known = 0
+    # What the case knew of: by its account, or what it read and what was left, whichever is more.
     if state.allocating is not None and state.allocated is not None:
         read = sum(each.size for each in state.allocated.namespaces)
         known = max(state.allocating.capacity, read + state.allocated.left)
@@ -200,6 +209,7 @@ def assemble(
     looked = after.facts or before
     retire = () if looked is None else tuple(unmendable(looked))
     if after.health is not None:
+        # What no erase and no setting mends: a person is told to take the drive out.
         retire += final(after.health, request.policy.health, before, after.facts)
     if verdict is not Verdict.ERASED and looked is not None:
         # What kept the commands from the drive is why it is not erased.
@@ -256,6 +266,7 @@ def readable(report: EraseReport) -> EraseReport:
 
     An honest drive's has some kilobytes, and a few hundred for each of its visits.
     """
+    # The codec that reads reports takes no more bytes than that.
     size = len(codec.canonical(report))
     if size <= codec.MAX_DOCUMENT_BYTES:
         return report
@@ -263,6 +274,7 @@ def readable(report: EraseReport) -> EraseReport:
         f"expected a report of at most {codec.MAX_DOCUMENT_BYTES} bytes, found {size}, with "
         f"{len(report.commands)} commands: the drive answered in ways that nobody can go through"
     )
+    # First without what grows with every command, then without all that a drive can make long.
     short = replace(
         report,
         verdict=Verdict.UNKNOWN,

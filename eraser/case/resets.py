@@ -50,6 +50,7 @@ def by_bus(session: CaseSession) -> str:
     before = resetmethod.methods(function)
     if resetmethod.BUS not in before.split():
         return f"the kernel offers it no such reset (reset_method: {before or 'none'})"
+    # The kernel offers nothing but the bus, and no run of ours made that so: nothing is put back.
     if before == resetmethod.BUS and not session.state.narrowed:
         return _by_kernel(session)
     # In the journal before the kernel is told: the next run of a case that dies in between finds
@@ -61,6 +62,7 @@ def by_bus(session: CaseSession) -> str:
     except DriveError as error:
         return str(error)
     finally:
+        # Also after an error: all later resets of the function would go by its bus.
         settle(session)
 
 
@@ -78,12 +80,13 @@ def settle(session: CaseSession) -> None:
 
 
 def put_back(host: Host, address: str, before: str, *, timeout: float) -> str:
-    """The same for whoever has no case any more; why it was not done, empty where it was.
+    """Puts them back also where the case is gone; why it was not done, empty where it was.
 
     Nothing is written where somebody else has chosen since, or where the function is new: a reboot
     and a drive that was plugged in begin with what the kernel finds.
     """
     function = PciFunction(host, address)
+    # Only what we leave there is replaced.
     if resetmethod.methods(function) != resetmethod.BUS:
         return ""
     try:
@@ -102,6 +105,7 @@ def in_use(session: CaseSession) -> str:
     try:
         session.prove_idle()
     except InUseError as error:
+        # With our claim back, whoever is still there raises; one who has left is only named.
         _reclaim(session)
         session.prove_idle()
         return str(error)
@@ -136,6 +140,7 @@ def by_subsystem(session: CaseSession) -> str:
     if used := in_use(session):
         return used
     try:
+        # The driver may know nothing of this reset, so the drive is taken anew afterwards.
         session.controller.reset_subsystem(timeout=session.limits.ready)
     except DriveError as error:
         _reclaim(session)
@@ -185,6 +190,7 @@ def _find(session: CaseSession) -> None:
         if function.present:
             session.prove_idle()
         binding.find_again(session.host, address, timeout=ready)
+        # As at the beginning of a case: idle, opened, known and claimed.
         session.open(patience=ready)
     session.recheck()
     # The function may have another place in sysfs now: the gate's book has to name that one, or a

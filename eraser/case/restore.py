@@ -56,16 +56,20 @@ def restore(session: CaseSession) -> None:
     with session.step(Step.RESTORE):
         if session.controller.identify().can_sanitize:
             wait_for_another(session, "before the layout is restored")
+        # The layout needs the room that they take.
         temporary.free(session)
         problems = _carry_out(session, steps)
         active, loose = _read_layout(session)
+        # Placeholders kept the numbers between busy. Now that the profile's stand they go.
         if any(step.act is LayoutCommand.PLACE for step in steps) and not _lost(session):
             gone = (s for s in _steps(session, active, loose) if s.act is LayoutCommand.DELETE)
             problems += _carry_out(session, tuple(gone))
             active, loose = _read_layout(session)
+        # Without this the only trace would be a difference that nothing explains.
         if _steps(session, active, loose) and not problems:
             problems.append("restore: the drive took every command, and is not as it should be")
         temporary.allocate(session)
+        # Last: a run that dies before this entry decides anew from what is there.
         session.note(Restored(True, active, _added(session), tuple(problems)))
 
 
@@ -96,6 +100,7 @@ def _layout(session: CaseSession) -> Layouts:
     """
     inspected, plan = _inspected(session), session.state.plan
     locked = plan is not None and plan.locked
+    # In these cases the layout is, or may be, another than the one that was inspected.
     if session.state.resumed or session.state.changes or inspected.detached or locked:
         return _read_layout(session)
     return inspected.namespaces, inspected.detached
@@ -120,6 +125,7 @@ def _read_layout(session: CaseSession) -> Layouts:
     )
     # Those that the drive would not delete yet are erased and read with the rest.
     temporary = session.state.made
+    # The profile does not have them, and they would be deleted for that.
     kept = tuple(nsid for nsid in active if nsid not in temporary)
     return (
         layouts(kept, described(controller, kept)),
@@ -189,6 +195,7 @@ def _one(session: CaseSession, step: LayoutStep) -> list[str]:
                 note=f"LBA format of namespace {step.nsid}",
             )
         )
+    # What there is before: the new one may have to be known by its being there.
     listed = capacity.listed(session)
     record = _create_one(session, step, layout)
     problems = wrong(record)
@@ -206,10 +213,12 @@ def _one(session: CaseSession, step: LayoutStep) -> list[str]:
         nsid = new.pop() if len(new) == 1 else 0
     if not nsid:
         return problems
+    # It stays: the last look holds the drive, for its layout is not the profile's.
     if nsid != step.nsid:
         problems.append(
             f"restore: expected the new namespace to be number {step.nsid}, found {nsid}"
         )
+    # A placeholder only keeps its number busy and is never attached.
     return problems if step.act is LayoutCommand.PLACE else problems + attach(session, nsid)
 
 
@@ -217,6 +226,7 @@ def _create_one(session: CaseSession, step: LayoutStep, layout: NamespaceLayout)
     """With patience: a drive may be late to give what it got back, whatever it tells of it."""
     # Some drives do not give all that they were delivered with (docs/portraits.md).
     less = smaller(layout, session.request.profile.size_tolerance)
+    # A placeholder has to keep its number, not its size.
     may_be_less = less is not None and step.act is LayoutCommand.CREATE
     for tried in range(capacity.LATE + 1):
         if tried:
@@ -256,6 +266,7 @@ def _added(session: CaseSession) -> tuple[CommandEntry, ...]:
     if plan is None:
         return ()
     if any(command.method.is_sanitize for command in plan.commands):
+        # With a sanitize still to come the plan itself erases the new layout.
         return plan.commands[-1:] if session.state.erased else ()
     controller = session.controller
     targets = tuple(

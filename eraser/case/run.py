@@ -83,6 +83,7 @@ def run_case(
     lock = SlotLock(request.slot.address, run_dir)
     _acquire(lock, files, request, host, on_progress)
     try:
+        # Under the lock: nobody reads or writes the case's files meanwhile.
         if anew and files.finished():
             files.clear()
         return _locked(request, files, host, lock, on_progress, disk)
@@ -101,6 +102,7 @@ def _acquire(
             return
         except BusyError:
             waited = host.clock.monotonic() - began
+            # Somebody works on the slot, unless a dead run has left a child with the lock.
             if waited >= _PASSING_SECONDS:
                 if not _orphan_is_left(lock, files, host) or waited >= request.policy.limits.format:
                     raise
@@ -111,10 +113,12 @@ def _acquire(
 def _orphan_is_left(lock: SlotLock, files: CaseFiles, host: Host) -> bool:
     """The one that took the lock is dead, and its journal ends in an intent: a child is left."""
     try:
+        # The lock's file names who took it, and stays as it is while a child has the lock.
         if processes.is_alive(host, int(lock.path.read_text())):
             return False
         state = CaseState.of(read(files.journal))
         return state.intent is not None or state.changing is not None
+    # Who has it is not known, so it is taken for somebody who lives.
     except (ValueError, OSError, JournalError):
         return False
 
@@ -128,6 +132,7 @@ def _locked(
     disk: OpenDisk,
 ) -> EraseReport:
     report = files.report()
+    # A run that died between the two copies of the report left one: the other is made good.
     if report is not None:
         files.keep_report(report)
         return report
@@ -135,15 +140,18 @@ def _locked(
     try:
         journal = _journal(request, files, host)
     except JournalError as error:
+        # A journal that cannot be believed: nothing is sent, and the case ends as unknown.
         return _end(
             request, files, host, CaseState(), Ending(Outcome.COMPLETED, str(error)), AfterLook()
         )
     session = CaseSession(request, files, host, lock, journal, on_progress, disk)
     try:
+        # What an earlier run left open: how its command ended, and what it told the kernel.
         changing.settle(session)
         resets.settle(session)
         ending = _try(session)
         with session.step(Step.REPORT):
+            # Also after an error: what the drive is now is for whoever has to decide.
             after = _look_again(session)
         return _end(request, files, host, journal.state, ending, after)
     finally:
@@ -155,6 +163,7 @@ def _journal(request: CaseRequest, files: CaseFiles, host: Host) -> CaseJournal:
     """The journal of this request: the one that is there, or a new one."""
     journal, clock = CaseJournal(files), host.clock
     began = journal.state.began
+    # Another policy may plan other commands: its places in the journal would mean other ones.
     if began is not None and began.work == request.same_work:
         journal.note(Resumed(clock.utc(), SteadyTime.now(host)))
         return journal
@@ -162,8 +171,10 @@ def _journal(request: CaseRequest, files: CaseFiles, host: Host) -> CaseJournal:
     # sanitize that runs on from there is adopted by its command dword 10.
     if journal.state.narrowed:
         before, ready = journal.state.narrowed, request.policy.limits.ready
+        # The journal that says what it was goes now.
         resets.put_back(host, request.slot.address, before, timeout=ready)
     journal.close()
+    # The journal goes first and Began comes last: a crash in between begins the case anew.
     files.sweep()
     files.write_request(request)
     journal = CaseJournal(files)
@@ -189,6 +200,8 @@ def _try(session: CaseSession) -> Ending:
     try:
         _steps(session)
     except InUseError as error:
+        # These outcomes say that nothing was done to the drive. That is no longer true once a
+        # method or a layout command was sent.
         return Ending(Outcome.IN_USE, str(error)) if _untouched(session) else _stopped(error)
     except IdentityError as error:
         return Ending(Outcome.WRONG_DRIVE, str(error)) if _untouched(session) else _stopped(error)
@@ -212,6 +225,7 @@ def _stopped(error: EraserError) -> Ending:
 
 def _steps(session: CaseSession) -> None:
     with session.step(Step.PROVE_IDLE):
+        # Nothing is planted or erased before the drive is idle, alone, known and nobody's.
         session.open()
         subsystem.check(session)
         session.revoke()
@@ -219,13 +233,16 @@ def _steps(session: CaseSession) -> None:
         with session.step(Step.INSPECT):
             _inspect(session)
     plan = session.state.plan
+    # Not fingerprinted: none of them would be compared.
     if plan is not None and plan.refusal:
         raise NoMethodError(plan.refusal)
     probes.fingerprint(session)
+    # An erase that ended in an earlier run may be no longer the present one.
     verify.reconsider(session)
     if session.state.allocating is not None and not session.state.erased:
         # A run that died after it had deleted them, and another round: they are erased again.
         temporary.allocate(session)
+    # A reading may ask for another erase, and then counts for nothing.
     while session.state.verified is None:
         case_erase.erase(session)
         if session.state.halted:
@@ -243,6 +260,7 @@ def _inspect(session: CaseSession) -> None:
     capabilities = Capabilities.of(controller.identify())
     plan = make_plan(session.policy, capabilities, _targets(controller), session.applied)
     sanitizes = tuple(c.cdw10 for c in plan.commands if c.method.is_sanitize)
+    # Before the questions: a running sanitize keeps the drive from answering all of them.
     busy = not plan.refusal and sanitize.ours_runs(session, sanitizes)
     state, problems = None, list[str]()
     try:
@@ -256,6 +274,7 @@ def _inspect(session: CaseSession) -> None:
         state = health.read(controller.smart_log())
     except DriveError as error:
         problems.append(f"health before the erase: {error}")
+    # The first look counts, which an earlier run took before it changed anything.
     if session.state.inspected is None:
         session.note(Inspected(found, state, tuple(problems)))
     if not plan.refusal and not busy:
@@ -265,6 +284,7 @@ def _inspect(session: CaseSession) -> None:
             attaching.attach_all(session, found)
         # As an ordinary one from here on: fingerprints, canaries, commands and reading reach it.
         temporary.allocate(session)
+        # There are more namespaces now, and each needs a Format of its own.
         if plan.achieved is Label.CLEAR and (found.detached or session.state.temporary):
             plan = make_plan(session.policy, capabilities, _targets(controller), session.applied)
     commands = tuple(CommandEntry(c.method, c.opcode, c.nsid, c.cdw10) for c in plan.commands)
@@ -281,12 +301,14 @@ def _targets(controller: Controller) -> tuple[FormatTarget, ...]:
 def _look_again(session: CaseSession) -> AfterLook:
     """The drive as it is at the end. What cannot be read is named and keeps it from release."""
     tools = _tools(session.host)
+    # A drive that is not ours to ask, or that would not answer.
     if not session.opened or session.state.halted:
         return AfterLook(tools=tools)
     controller, problems = session.controller, list[str]()
     found, state = None, None
     differences: tuple[str, ...] = ()
     try:
+        # Each look has its own try: what one of them meets hides nothing of the other.
         found = _with_registers(facts(controller), session.state.mapped)
         identity = controller.identity()
         if session.state.identity is not None:

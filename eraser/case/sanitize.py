@@ -63,11 +63,13 @@ def adopt(session: CaseSession) -> None:
         for place, command in enumerate(state.steps)
         if place not in state.done and command.opcode == OPCODE_SANITIZE
     }
+    # Only of commands that have no result yet: those before are ended.
     found = attach(tuple(command.cdw10 for command in waiting.values()), now)
     if found is None:
         with session.step(Step.ERASE, "another's sanitize"):
             wait_for_another(session, "before ours")
         return
+    # attach() counts among those that wait; the journal counts places of the plan.
     place = list(waiting)[found]
     session.note(Intent(place, 1, adopted=True, log_before=_text(raw)))
 
@@ -96,6 +98,7 @@ def wait_for_another(session: CaseSession, why: str) -> None:
         _raw, now = _patient_look(session, dog)
         if now.state is not SanitizeState.RUNNING:
             return
+        # Once: a drive that stays in it all the same is met by the watchdog.
         if now.verifying and not left:
             _leave_verification(session)
             left = True
@@ -136,6 +139,7 @@ def _patient_look(session: CaseSession, dog: Watchdog) -> tuple[bytes, SanitizeL
         try:
             return session.sanitize_log()
         except CommandError as error:
+            # A drive that left its slot answers nothing either, and no patience brings it back.
             session.controller.check_place()
             if over := dog.still(session.clock.monotonic()):
                 raise DriveError(f"{error}; {over}") from error
@@ -181,6 +185,7 @@ class Sanitize:
             case AfterLoss.TAKE:
                 self._take(intent)
             case AfterLoss.WAIT:
+                # Before the wait: what another's sanitize erased must not count as erased by ours.
                 self.session.note(Uprooted(self.place, "another's sanitize is running"))
                 wait_for_another(self.session, "before ours")
             case AfterLoss.SEND:
@@ -210,6 +215,7 @@ class Sanitize:
         if record.status is None:
             # No completion: the kernel has reset the controller, and the log alone knows.
             session.controller.wait_live(session.limits.ready, namespaces=False)
+        # Without a completion it may have arrived; the log decides as after a success.
         if record.status in (0, None):
             self._watch(intent, settle=SETTLE_SECONDS)
         elif record.status == STATUS_SANITIZE_IN_PROGRESS:
@@ -248,6 +254,7 @@ class Sanitize:
 
     def _watch(self, intent: Intent, *, settle: float = 0.0) -> None:
         """Polls log 81h until our sanitize has ended or patience is over."""
+        # The policy's limits, or more where the order says that the model is slow.
         dog, began = _watchdog(self.session), self.session.clock.monotonic()
         dog.stuck = patience(dog.stuck, self.session.request.stuck)
         while True:
@@ -265,6 +272,7 @@ class Sanitize:
             # time.
             elif found.standing is SanitizeStanding.FOREIGN:
                 wait_for_another(self.session, "after our command")
+            # Until settle is over a log that does not show our command may only be late.
             elif found.changed or self.session.clock.monotonic() - began >= settle:
                 self._end(intent, raw, found)
                 return
@@ -287,6 +295,7 @@ class Sanitize:
         return f"{name}, about {elapsed * (1 - now.fraction) / now.fraction:.0f} s left"
 
     def _end(self, intent: Intent, raw: bytes, found: Assessment) -> None:
+        # Each of these three has the command sent again, and none of them without end.
         if self._overwritten(raw, found) and intent.attempt <= MAX_OCCUPIED:
             reason = "it was seen running, and another's sanitize has taken its place in log 81h"
             self.session.note(Uprooted(self.place, reason))
@@ -305,6 +314,7 @@ class Sanitize:
             self.session.note(AttemptOver(self.place, reason))
             return
         reason = found.reason
+        # Nothing was sent by us, and the report has to say why it counts.
         if intent.adopted and not reason:
             reason = "adopted: found running with our command dword 10, its end was seen by us"
         self._done(intent, raw, verdict(found), reason, changed=found.changed, halt=failed and last)
@@ -316,6 +326,8 @@ class Sanitize:
         return seen and SanitizeLog.parse(raw).cdw10 != self.command.cdw10
 
     def _failed_before(self) -> bool:
+        # assess() names a failed sanitize so. One failure in the plan is enough: what followed it
+        # was its repetition.
         return "SSTAT 3" in self.session.state.failures.get(self.place, "") or any(
             "SSTAT 3" in done.record.reason for done in self.session.state.done.values()
         )
@@ -350,6 +362,7 @@ class Sanitize:
 def unwritten(record: MethodRecord, now: SanitizeLog) -> bool:
     """The drive says that nobody wrote to it since ``record``'s sanitize ended."""
     then = _parse(record.log_after)
+    # Another sanitize since would have set the seal as well: it shows by dword 10 or state.
     return then.global_data_erased and (now.cdw10, now.state, True) == (
         then.cdw10,
         then.state,

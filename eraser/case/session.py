@@ -69,6 +69,7 @@ class CaseJournal:
 
     def note(self, entry: Entry) -> None:
         """Writes an entry; it is on the disk, and part of the state, when this returns."""
+        # The disk first: this run never knows more than the next one will.
         self._journal.append(type(entry).__name__, entry)
         self.state.apply(entry)
 
@@ -156,6 +157,7 @@ class CaseSession:
     @contextlib.contextmanager
     def step(self, step: Step, detail: str = "") -> Iterator[None]:
         """Names the step and counts its seconds, also where it ends in an error."""
+        # Steps may be nested. What the inner ones counted is taken off below.
         outer, self._step = self._step, step
         began, before = self.clock.monotonic(), self._counted
         self.tell(0.0, detail)
@@ -178,7 +180,7 @@ class CaseSession:
             )
 
     def out_of_time(self) -> bool:
-        """The same as a question."""
+        """Whether the order's time is over."""
         return self._deadline is not None and self.clock.monotonic() >= self._deadline
 
     def open(self, *, patience: float = PROBE_PATIENCE) -> None:
@@ -190,6 +192,7 @@ class CaseSession:
         address, me = self.request.slot.address, frozenset({os.getpid()})
         if self._controller is not None:
             self._controller.close()  # of an attempt that failed half way
+        # Before the driver is touched: unbinding would tear the drive from whoever has it.
         prove_idle(self.host, address, own_pids=me)
         ensure_nvme_driver(self.host, address, timeout=self.limits.ready)
         self._controller = open_controller(
@@ -199,7 +202,9 @@ class CaseSession:
             command_timeout=self.limits.command,
             by_ioctl=True,
         )
+        # A stuck nvme-cli must keep the slot locked and the drive's name in use.
         self._controller.keeps = (self.lock.fd, self._controller.descriptor)
+        # Who it is comes before all that depends on it; the quirks are of its model.
         self._know()
         self._learn_quirks()
         self._await_disks()
@@ -239,6 +244,7 @@ class CaseSession:
     def _know(self) -> None:
         found = self.controller.identity()
         address, serial = self.request.slot.address, self.request.serial
+        # The order's word, and what an earlier run of this case met.
         for expected in (self.request.identity, self.state.identity):
             if expected is not None and (differences := expected.differences(found)):
                 raise IdentityError(
@@ -351,6 +357,7 @@ class CaseSession:
             self.controller.reset(timeout=self.limits.ready)
         except DriveError as error:
             problem = str(error)
+        # Also after an error: the steps that follow need the drive and its disks.
         self.reclaim()
         return problem
 
@@ -360,6 +367,7 @@ class CaseSession:
         self.hold.drop()
         refused, problem, ready = "", "", self.limits.ready
         try:
+            # No reset of the function by this kernel: the controller's own is the nearest one.
             refused = self.controller.reset_function(timeout=ready)
             if refused:
                 self.controller.reset(timeout=ready)
@@ -383,6 +391,7 @@ class CaseSession:
         except InUseError as error:
             problem = str(error)
         self.open(patience=ready)
+        # Registers can be read on most kernels in this moment alone (docs/decisions/buffers.md).
         if told is not None and told.buffers != self.state.mapped:
             self.note(Mapped(told.buffers))
         return problem
@@ -406,5 +415,6 @@ def _deadline(request: CaseRequest, state: CaseState, host: Host) -> float | Non
         return None
     now, used = SteadyTime.now(host), state.used
     if state.since is not None and now.same_boot(state.since):
+        # Also the time between the runs of this boot counts.
         used += now.seconds - state.since.seconds
     return host.clock.monotonic() + max(0.0, request.seconds_allowed - used)

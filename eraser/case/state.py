@@ -141,6 +141,7 @@ class CaseState:
         if self.plan is None:
             return ()
         once = self.plan.commands
+        # Another round is one sanitize, which covers all of the drive, or each Format.
         last = once[-1:] if once and once[-1].method.is_sanitize else once
         added = self.restored.commands if self.restored is not None else ()
         return once + added + (added or last) * (self.rounds - 1)
@@ -159,6 +160,7 @@ class CaseState:
         added = len(self.restored.commands) if self.restored is not None else 0
         if place < first:
             return place == 0
+        # Each later round has as many as the restored layout needs, else as the plan had.
         return (place - first) % (added or first or 1) == 0
 
     def opens_pass(self, place: int) -> bool:
@@ -174,6 +176,7 @@ class CaseState:
     def layout(self) -> tuple[NamespaceLayout, ...] | None:
         """The namespaces that canaries stand in and that are read; None before the inspection."""
         if self.restored is not None and self.restored.changed:
+            # Canaries and reading go by the layout that there is now.
             return self.restored.namespaces + self.temporary
         if self.inspected is None or self.inspected.facts is None:
             return None
@@ -196,6 +199,7 @@ class CaseState:
         if self.layout is None or self.inspected is None or self.inspected.facts is None:
             return False
         found = self.inspected.facts.namespaces
+        # A temporary namespace had fingerprints too, as long as it is the very one that was there.
         if not self.renewed and (self.restored is None or not self.restored.changed):
             found += self.temporary
         before = [entry for entry in found if entry.nsid == nsid]
@@ -239,6 +243,7 @@ class CaseState:
     @property
     def canaries_planted(self) -> int:
         """Canaries that stood on the drive before a command of ours and were not uprooted."""
+        # All plantings are at the same places, so they do not add up.
         return max(
             (entry.planted for place, entry in self.planted.items() if place not in self.uprooted),
             default=0,
@@ -252,6 +257,7 @@ class CaseState:
     @property
     def missing_probes(self) -> tuple[str, ...]:
         """Every probe that could not be taken or planted, with why, each once."""
+        # A dictionary keeps the order, and each line once.
         found: dict[str, None] = {}
         if self.key_lost:
             found["probes made before: the case's key was lost"] = None
@@ -278,13 +284,16 @@ class CaseState:
 
     def apply(self, entry: Entry) -> None:  # noqa: C901 - a table of entries, one line or two each
         """Takes one more entry into account."""
+        # Most entries are facts and only kept. What one of them makes void is reset beside it.
         match entry:
             case Began():
                 self.began = entry
                 self.since = entry.moment
             case Resumed():
                 self.resumed += 1
+                # What the command took until now was measured by a run that is gone.
                 self.untimed = self.untimed or self.intent is not None
+                # A new boot: its clock began anew, so only what the runs before noted is known.
                 if entry.moment is not None and not entry.moment.same_boot(self.since):
                     self.used, self.since = sum(self.seconds.values()), entry.moment
                 # The slot was nobody's meanwhile: canaries that no command of ours followed may be
@@ -299,8 +308,10 @@ class CaseState:
             case Restored():
                 self.restored = entry
                 if entry.changed:
+                    # Canaries stood at places of the layout that is gone.
                     self.uprooted.update(self.planted)
             case Allocating():
+                # Another set of temporary namespaces: what is known of the one before is void.
                 self.allocating, self.allocated, self.freed = entry, None, None
                 self.renewed = self.fingerprinted is not None
             case Allocated():
@@ -318,6 +329,7 @@ class CaseState:
                 # A second key: without the first nobody can tell what was planted with it.
                 self.key_lost = bool(self.key)
                 self.key = entry.digest
+                # Nobody can look for them without their key.
                 self.planted.clear()
                 self.uprooted.clear()
             case Fingerprinted():
@@ -328,11 +340,13 @@ class CaseState:
             case Uprooted():
                 self.uprooted.add(entry.place)
             case Intent():
+                # An adopted one was found running.
                 self.intent, self.running_seen = entry, entry.adopted
                 self.seed = ""  # the drive may have been asked for these places
                 self.attempts[entry.place] = entry.attempt
                 if entry.adopted:
                     self.untimed = True
+                    # The plan goes in order, so what stands before a running command is over.
                     self.first = max(self.first, entry.place)
             case Changing():
                 self.changes, self.changing = entry.number, entry
@@ -364,6 +378,7 @@ class CaseState:
                 self.seed = entry.seed
             case Verified():
                 self.verified = entry
+                # Temporary namespaces that were made and that this reading did not have.
                 read = {each.nsid for each in entry.record.namespaces if each.temporary}
                 lost = [each for each in self.temporary if each.nsid not in read]
                 self.unread = sum(each.blocks * each.block_bytes for each in lost)

@@ -21,6 +21,7 @@ def unlock(session: CaseSession, found: ControllerFacts) -> None:
     What is left is named by the last look. Raises ``DriveError`` where the drive is gone.
     """
     condition = found.condition
+    # The inspection got no further than the layout, so nothing is known of locks.
     if condition is None:
         return
     locked = [entry.nsid for entry in condition.protected if entry.state == _PROTECTED]
@@ -32,11 +33,13 @@ def unlock(session: CaseSession, found: ControllerFacts) -> None:
         for held in condition.reservations:
             # First: what holds one namespace may keep the drive from attaching another.
             path = session.hold.paths.get(held.nsid)
+            # Sent through the namespace's disk: without one the last look names the reservation.
             for record in manage.clear_reservation(session.controller, held, path) if path else ():
                 session.note(Sent(record))
         for nsid in loose:
             # It keeps the drive from every sanitize, and its feature is an attached one's alone.
             attach(session, nsid)
+        # Not judged by status: the last look asks again whether the protection is off.
         for nsid in (*locked, *loose):
             session.note(Sent(manage.unprotect(session.controller, nsid)))
         if locked or loose:

@@ -38,6 +38,7 @@ def reset(session: CaseSession) -> None:
     if session.state.reset is not None:
         return
     with session.step(Step.RESET):
+        # The driver resets the controller as it takes the drive back, so one of the two is enough.
         announced = bool(session.policy.verification.visit) and not session.rebind()
         problem = "" if announced else session.reset()
         session.note(WasReset(problem, _writes(session), announced))
@@ -53,6 +54,7 @@ def reconsider(session: CaseSession) -> None:
     state = session.state
     if not state.resumed or not state.erased or state.halted or _unwritten(session):
         return
+    # Forgotten before the entry: a crash in between costs a second reading and nothing else.
     session.files.read_anew()
     reason = "the drive may have been written to between the erase and this run"
     session.note(Again(reason, read=False))
@@ -97,6 +99,7 @@ def verify(session: CaseSession) -> None:
             raise DriveError(
                 "expected a namespace to verify, found none; create it and erase again"
             )
+        # The kernel makes no disk of some namespaces, and nothing would be read of these.
         unread = set(session.controller.active_namespaces()) - {n.nsid for n in plan.namespaces}
         if unread:
             raise DriveError(
@@ -105,10 +108,12 @@ def verify(session: CaseSession) -> None:
             )
         result = _read(session, plan)
         evidence = _evidence(session, result, lost_fingerprints(session, plan))
+        # The table takes the last method's word for that of the drive.
         methods = _worst_last(state.methods)
         word, reasons = judging.judge(methods, evidence)
         again = _again(session, word, evidence.result)
         if again:
+            # What was read is dropped before the entry: a crash in between has it read once more.
             session.files.read_anew()
             session.note(Again(again))
             return
@@ -122,9 +127,11 @@ def _again(session: CaseSession, word: Verdict, result: VerificationResult) -> s
     state = session.state
     if word is not Verdict.UNKNOWN or state.retried:
         return ""
+    # Another erase may mend these: it lets the drive replace bad blocks, and all is read again.
     if doubt := judging.unreadable(result) or judging.unstable(result):
         return doubt
     adopted = any(method.adopted for method in state.methods)
+    # An adopted command was running before any canary could be planted.
     lost = not state.canaries_planted and session.policy.verification.canaries
     if adopted and lost:
         return "the probes were lost with the journal, and content alone does not decide"
@@ -150,6 +157,7 @@ def _read(session: CaseSession, plan: VerifyPlan) -> VerificationResult:
         session.check_time()
         raise OutOfTimeError("expected to read to the end, found the reading stopped")
     if not plan.reread:
+        # Else the visit comes with the second reset, before the second reading.
         visit.after(session, plan, verifier.left, "nothing is read twice")
     return result
 
@@ -160,11 +168,13 @@ def _reset_again(session: CaseSession, verifier: Verifier) -> None:
     first, paths = session.state.reset, session.hold.paths
     with session.step(Step.RESET, "again, to read some blocks twice"):
         done = session.reset_function()
+        # The plan names disks by their paths: under other names other namespaces would be read.
         if session.hold.paths != paths:
             raise DriveError(
                 f"expected the disks {sorted(paths.values())} after a reset, found "
                 f"{sorted(session.hold.paths.values())}; see the kernel's log"
             )
+        # The second reset's failure counts as the first one's does.
         if done.problem and first is not None and not first.problem:
             session.note(dataclasses.replace(first, problem=done.problem))
         make_readable(session)
@@ -200,6 +210,7 @@ def _evidence(
 ) -> judging.Proof:
     """The counts, with the canaries that really stood on the drive, not those that should have."""
     asked = sum(len(canaries_of(session, layout).positions) for layout in layouts(session))
+    # The key gives all places, also those where no canary came to stand. These are taken off.
     planted = session.state.canaries_planted
     void = max(0, result.canaries_planted - planted)
     promises = tuple(

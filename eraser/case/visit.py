@@ -76,6 +76,7 @@ def is_due(session: CaseSession, place: int) -> bool:
         return False
     if not state.opens_pass(place) or state.visited(place, wrote=True):
         return False
+    # Of a method that failed nobody expects that the canaries are gone.
     before = state.done.get(place - 1)
     return before is not None and before.record.verdict is Verdict.ERASED and _can_tell(session)
 
@@ -87,6 +88,7 @@ def wants_another(session: CaseSession) -> bool:
     state = session.state
     if not session.policy.verification.visit or state.rounds > 1 or not _can_tell(session):
         return False
+    # With two methods there was a visit between them. Formats of several namespaces are one method.
     if len({command.method for command in state.steps}) != 1 or not state.methods:
         return False
     if state.untimed:
@@ -104,6 +106,7 @@ def between(session: CaseSession, place: int) -> None:
     and :class:`DriveError` for a drive that is gone."""
     acts, undone, seen = list[ActRecord](), list(NEVER), _Seen()
     with session.step(Step.ERASE, "as its next tenant"):
+        # Each round: namespaces, the driver's shutdown, resets, a pause, questions, then blocks.
         for ways, changes in zip(_ROUNDS, _NAMESPACES, strict=True):
             for name, way in changes:
                 problem = way(session)
@@ -114,8 +117,10 @@ def between(session: CaseSession, place: int) -> None:
                 _repeat(session, undone, name, way)
             session.clock.sleep(PAUSE)
             undone += asking.ask(session)
+            # Writes follow, so who came since and which drive it is are asked first.
             session.recheck()
             acts += _visit(session, _probes(session), _read_and_write, undone, seen, writable=True)
+        # Many reads in no order, once, when both rounds are over.
         acts += _visit(session, _probes(session), Visitor.sweep, undone, seen)
         # Last: a drive may drop what the other acts would have shown.
         problem = rearranging.format_again(session)
@@ -167,18 +172,21 @@ def after(
         return
     # The certificate has these beside those of the visit before the last method.
     never = [BUS, SUBSYSTEM]
+    # A drive that takes no such command leaves a tenant nothing to do, so nothing is said of it.
     if rearranging.manages(session):
         never += [rearranging.DETACHED, rearranging.MADE]
     never += [rearranging.FORMATTED] if rearranging.formats(session) else []
     undone = [*NEVER, *(f"{way}: none after the last method" for way in never)]
     undone.append("writes: nothing is written after the last method")
     undone += [f"{FUNCTION}: {unreset}"] if unreset else []
+    # The shutdown after the last method came with the reset before the first reading.
     if state.reset is None or not state.reset.announced:
         undone.append(SHUTDOWN)
     undone += asking.ask(session)
     idle = _settle(session)
     pools = {namespace: plan.again(namespace) for namespace in plan.namespaces}
     acts = _visit(session, pools, Visitor.read, undone, _Seen(), left)
+    # Behind the last command: no place of the plan.
     place = len(state.steps)
     record = VisitRecord(place, wrote=False, acts=_sum(acts), not_done=_once(undone), idle=idle)
     session.note(Visited(record))
@@ -239,6 +247,7 @@ def _visit(
                     undone.append(f"namespace {namespace.nsid}: {cut}")
                 finally:
                     visitor.close()
+                # Also after it was cut off: what was seen until then counts.
                 acts += visitor.acts
                 undone += [f"namespace {namespace.nsid}: {why}" for why in visitor.undone]
             # Where the drive never ended one of them, the kernel has reset it.
@@ -258,12 +267,14 @@ def _largest(session: CaseSession, path: str, travels: Namespace) -> int:
     our memory begins anywhere in a page. More it refuses without asking the drive.
     """
     mdts = session.controller.identify().mdts
+    # MDTS 0 is no limit.
     most = min(LARGE, 4096 << mdts) if mdts else LARGE
     queue = f"/sys/block/{os.path.basename(path)}/queue"
     with contextlib.suppress(OSError, ValueError):
         most = min(most, int(session.host.text(f"{queue}/max_hw_sectors_kb")) << 10)
     with contextlib.suppress(OSError, ValueError):
         most = min(most, (int(session.host.text(f"{queue}/max_segments")) - 1) * BLOCK)
+    # Metadata travels with the blocks and takes its share of the bytes.
     if travels.extended:
         most = most * travels.block_bytes // (travels.block_bytes + travels.metadata_bytes)
     return max(BLOCK, most)

@@ -51,6 +51,7 @@ def _top() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, (_module, text) in VERBS.items():
+        # For the list alone: a verb's options come with its module, which is not loaded here.
         verbs.add_parser(name, help=text, add_help=False)
     return parser
 
@@ -84,6 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _check_text(given)
         if not given or given[0] not in VERBS:
+            # Prints help or the version and exits, or raises: it does not come back.
             _top().parse_args(given)
         module, parser = _verb(given[0])
         arguments = parser.parse_args(given[1:])

@@ -69,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
             Host(),
             on_progress=progress,
             run_dir=arguments.run_dir,
+            # Called again after its end it means another erase, after a crash the same one.
             anew=True,
             disk=BlockDevice,
         )
@@ -92,6 +93,7 @@ def _request(arguments: argparse.Namespace) -> CaseRequest:
         raise BadInputError(str(error)) from error
     profile = codec.load(Profile, read_file(arguments.profile, "profile"), "profile")
     policy = policyfile.policy(arguments)
+    # Only what was said: the policy's own limits stand where nothing was.
     given = {
         name: getattr(arguments, option)
         for option, (name, _text) in _LIMITS.items()

@@ -134,6 +134,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> int:
     from eraser.gate import door
 
+    # One byte more than is taken: a longer document is refused, and not judged by a part of it.
     document = sys.stdin.buffer.read(door.MAX_DOMAIN_BYTES + 1)
     directories = (arguments.state_dir, arguments.run_dir)
     door.let_in(arguments.domain, document, *directories, Host(), arguments.deadline)
@@ -146,6 +147,7 @@ def _status(arguments: argparse.Namespace) -> int:
     from eraser.protocol.ticket import DefenceStanding
 
     seen = GateStatus(arguments.state_dir, arguments.run_dir, Host()).gate()
+    # Guests that run on a drive which the gate did not let them have.
     unseen = [each for each in seen.domains if each.running and not each.recorded]
     if arguments.format == "json":
         show(seen, "json")
@@ -211,6 +213,7 @@ def _adopt(arguments: argparse.Namespace) -> int:
     else:
         for address, owner in found.owners:
             print(f"{address}  {owner.name!r} {owner.domain}")
+    # After the result: what could be adopted is in the book.
     if found.conflicts:
         raise BadInputError(f"not adopted: {' | '.join(found.conflicts)}")
     return 0
@@ -269,6 +272,7 @@ def _ticket(arguments: argparse.Namespace) -> int:
     if isinstance(found, intake.Later):
         raise DriveError(f"{ticket.slot.address}: not taken in yet: {found.reason}; call again")
     show(found, arguments.format)
+    # A void ticket was taken in as well, but no guest will start by it.
     return 0 if found.state is TicketState.VALID else admit.GateRefusedError.exit_code
 
 

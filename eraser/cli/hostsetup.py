@@ -81,6 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     changes = hostrules.plan(arguments.pci, root)
     warnings = [change.warning for change in changes if change.warning]
     warnings += [*_slot_warnings(Host(root), arguments.pci)]
+    # Without settings it is needed only to remove a file of ours.
     hook = hostrules.hook(settings, root)
     if settings is not None or hook.needed:
         changes.append(hook)
@@ -90,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     needed = [change for change in changes if change.needed]
     before = _before(arguments)
+    # Commands that an earlier run left undone are due again, though their files are unchanged.
     left = () if before is None else hostrules.still_due(before.pending, root)
     if arguments.check:
         for change in needed:
@@ -100,6 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stderr.writelines(change.diff() for change in needed)
     reloaded = reloads.Reloads()
     told: tuple[setup.HookReload, ...] = ()
+    # Files first, then the commands that make them count, then the daemons of libvirt.
     applied = not arguments.dry_run and not arguments.check
     if applied:
         slots = tuple(sorted({pci_address(slot) for slot in arguments.pci}))
@@ -113,7 +116,9 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             hostrules.apply(changes)
             why = f"{root} is not the running system; run it there"
+            # The daemons of this system would read this system's files.
             reloaded = reloads.Reloads(failed=tuple((line, why) for line in lines))
+        # What is left undone is written down for the next run.
         told = _remember(arguments, slots, settings, reloaded)
     show(
         SetupResult(
@@ -129,6 +134,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     for line, why in reloaded.failed:
         print(f"NOT DONE: {line} ({why})", file=sys.stderr)
+    # On another root the commands are not run by design, which is no failure.
     failed = bool(reloaded.failed) and _running(root)
     return 1 if failed or (arguments.check and (needed or left)) else 0
 
@@ -202,6 +208,7 @@ def _remember(
     made = setup.Setup(slots, settings, () if before is None else before.told, pending)
     told: tuple[setup.HookReload, ...] = ()
     if settings is not None and here:
+        # A daemon that is known to call the hook is left alone.
         seen = facts.look_at_libvirt(Host(root), arguments.run_dir, made)
         if standing.loaded(seen).standing is not DefenceStanding.PRESENT:
             told = setup.tell(Host(root))

@@ -88,6 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     controller = open_controller(
         Host(), address, timeout=limits.command, command_timeout=limits.command, by_ioctl=True
     )
+    # All of it in one session: it is about one drive, and the rest needs none.
     with controller:
         identify, identity = controller.identify(), controller.identity()
         found, rules = facts(controller), survey(controller)
@@ -96,6 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         if identify.can_sanitize:
             sanitize = SanitizeLog.parse(controller.sanitize_log()).state.value
     saved = None
+    # Written only now: a drive that does not answer leaves no file.
     if arguments.save is not None:
         _write(arguments.save, propose(identity, found, rules, arguments.name))
         saved = str(arguments.save)
@@ -112,6 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
         methods,
         sanitize,
         saved,
+        # By the best that the drive can do, for no policy is known here.
         residues(None, found, Label.PURGE if identify.can_sanitize else Label.CLEAR),
         tuple(obstacles(found)),
     )
@@ -178,6 +181,7 @@ def lines(inspection: Inspection) -> Iterator[tuple[str, str]]:
 def _condition_lines(found: Condition) -> Iterator[tuple[str, str]]:
     if found.firmware is not None:
         for slot, held in enumerate(found.firmware.revisions, start=1):
+            # What is true of this slot, in the words for people.
             marks = [
                 word
                 for word, true in (

@@ -53,6 +53,7 @@ def meant(arguments: argparse.Namespace, address: str) -> ExpectedDrive:
         text = read_file(arguments.identity, "identity")
         return ExpectedDrive(identity=codec.load(ControllerIdentity, text, "identity"))
     serial = arguments.serial
+    # The question goes to stderr: stdout has the result alone.
     if serial is None and sys.stdin.isatty():
         print(f"serial number of the drive at {address}: ", end="", file=sys.stderr, flush=True)
         serial = sys.stdin.readline()

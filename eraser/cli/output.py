@@ -166,6 +166,7 @@ class ProgressLine:
         tenth = (step, int(fraction * 10))
         if self._live:
             now = time.monotonic()
+            # A terminal shows no more than some ten lines a second; a new step always shows.
             if now - self._at < self._PAUSE and self._shown is not None and self._shown[0] is step:
                 return
             self._at = now
@@ -179,6 +180,7 @@ class ProgressLine:
         bar = "#" * full + "." * (self._WIDTH - full)
         line = f"{step.value:<11} [{bar}] {fraction:4.0%} {printable(detail)}"
         columns = shutil.get_terminal_size().columns
+        # One column is left free: on a full line a terminal may wrap.
         self._stream.write(f"\r\x1b[K{line[: columns - 1]}")
         self._stream.flush()
         self._dirty = True
@@ -191,6 +193,7 @@ class ProgressLine:
             self._dirty = False
 
 
+# No Exception: what handles errors of a drive on the way must not take it for one.
 class Interrupted(BaseException):
     """SIGINT or SIGTERM. The drive goes on by itself with a sanitize that has begun."""
 
@@ -226,6 +229,7 @@ def read_file(path: Path, what: str) -> bytes:
 
     try:
         with path.open("rb") as file:
+            # One byte more: the codec sees that it is too long.
             return file.read(codec.MAX_DOCUMENT_BYTES + 1)
     except OSError as error:
         raise BadInputError(f"{what}: expected a file {path}, found {error.strerror}") from error

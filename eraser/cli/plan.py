@@ -59,6 +59,7 @@ def describe(
     plan = make_plan(policy, caps, targets, applied)
     commands = []
     for each in plan.commands:
+        # A sanitize is watched by its progress; a Format counts nothing, so its time is limited.
         patience = applied.limits.stuck if each.method.is_sanitize else applied.limits.format
         commands.append(Command(each.method, each.opcode, each.nsid, each.cdw10, patience))
     return ShownPlan(

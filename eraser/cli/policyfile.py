@@ -17,7 +17,7 @@ def add_argument(parser: argparse.ArgumentParser, text: str) -> None:
 
 
 def policy(arguments: argparse.Namespace) -> Policy:
-    """What was given. Raises :class:`eraser.errors.BadInputError`."""
+    """The given one, else the built-in one. Raises :class:`eraser.errors.BadInputError`."""
     if arguments.policy is None:
         return Policy()
     return codec.load(Policy, read_file(arguments.policy, "policy"), "policy")

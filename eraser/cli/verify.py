@@ -135,6 +135,7 @@ def _look(
     host: Host, address: str, claim: Claim, limits: Limits, *, full: bool, reset: bool
 ) -> VerifyResult:
     me = frozenset({os.getpid()})
+    # Before anything is sent. The driver is not changed for this: the drive has to be on nvme.
     prove_idle(host, address, own_pids=me)
     with open_controller(
         host, address, timeout=limits.ready, command_timeout=limits.command, by_ioctl=True
@@ -151,6 +152,7 @@ def _look(
             controller.reset(timeout=limits.ready)
             controller.wait_live(limits.ready)
         with NamespaceHold(controller, writable=False) as hold:
+            # Between the first look and the claim somebody may have come.
             prove_idle(host, address, own_pids=controller.pids, claimed=hold.claimed)
             return _compare(controller, hold.paths, claim, limits, full=full)
 
@@ -160,9 +162,12 @@ def _compare(
 ) -> VerifyResult:
     namespaces = {n: controller.identify_namespace(n) for n in controller.active_namespaces()}
     blocks = {nsid: block_count(found.size) for nsid, found in namespaces.items()}
+    # First, for it is told also where the layout is another one.
     seal = _seal(controller, claim)
+    # The places of then mean nothing in namespaces of other sizes.
     if differences := recheck.layout_differences(claim, blocks):
         return _found(claim, claim.done, recheck.other_layout(claim, differences), seal, 0, 0.0)
+    # An answer about the others alone would pass for one about the drive.
     if missing := sorted(namespaces.keys() - paths.keys()):
         raise DriveError(
             f"expected to read every namespace, found no block device of {missing}; see the "
@@ -186,6 +191,7 @@ def _compare(
             for nsid, namespace in sorted(namespaces.items())
         ),
         per_random=0,  # as it was done then, not as it would be cheaper now
+        # The sample was drawn over these too: without them its places would be others.
         gone=sum(n.blocks for n in claim.namespaces if n.temporary),
     )
     progress = stderr_progress()
@@ -240,6 +246,7 @@ def _seal(controller: Controller, claim: Claim) -> str:
     now = SanitizeLog.parse(controller.sanitize_log())
     if not then.global_data_erased:
         return "none: the drive did not set Global Data Erased then"
+    # Another dword 10 is another command's; the same command once more is not told from the first.
     if now.global_data_erased and now.cdw10 == then.cdw10:
         return "unbroken: the drive says that nothing was written since the erase"
     if now.global_data_erased:

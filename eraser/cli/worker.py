@@ -50,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     settings = conf.load(arguments.config_file or [DEFAULT_CONFIG])
     host = Host()
+    # Before anything is started: beyond its limit the kernel would end runners again and again.
     memory.check(host, settings.max_running)
     logging.getLogger().setLevel(logging.INFO)
     Worker(settings, HostState(settings.state_dir), host).run()

@@ -25,9 +25,11 @@ def take_in(
     ticket = pending.get(state_dir, address)
     if ticket is None:
         raise BadInputError(f"{address}: expected a ticket of this slot, found none")
+    # A ticket that comes again is answered from the book, whatever the drive does.
     if (known := intake.answer(books.load(state_dir), ticket)) is not None:
         return known
     with locked_slots(host, (address,), run_dir) as locked:
+        # Before the book's lock, for which every start waits: the drive may be mute.
         drive = None if locked else look(host, [address], LOOK_SECONDS)[address]
         case = read_case(state_dir, address)
         with books.opened(state_dir) as book:

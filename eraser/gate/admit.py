@@ -66,6 +66,7 @@ def check(
             f"refused: expected a libvirt domain on standard input, found {error}"
         ) from error
     starting = Starting(named.uuid, named.domain)
+    # Whatever goes wrong from here on is a refusal in one line: nobody starts in doubt.
     try:
         return _check(state_dir, run_dir, host, starting, named.addresses, seconds)
     except GateRefusedError:
@@ -93,6 +94,7 @@ def _check(
     named: frozenset[str],
     seconds: float,
 ) -> StartPassed:
+    # The exemptions are read only where some function needs an admission.
     classes = {address: pci_class(host, address) for address in named}
     needed = rules.needing(named, classes, frozenset())
     if needed:
@@ -102,6 +104,7 @@ def _check(
         return StartPassed(starting.name, ())
     clock = host.clock
     ends = clock.monotonic() + seconds
+    # The book knows owners by uuid; without one nobody could be written down.
     if not starting.uuid:
         raise refused(starting, "expected a uuid in its definition, found none")
     with locked_slots(host, needed, run_dir) as locked:
@@ -110,6 +113,7 @@ def _check(
         def read_cases() -> None:
             cases.update({address: read_case(state_dir, address) for address in needed})
 
+        # A slot that somebody works on is not asked: its drive may be in the middle of an erase.
         free = [each for each in needed if each not in locked]
         left = max(0.0, ends - clock.monotonic())
         drives = look(host, free, LOOK_SHARE * left, read_cases)
@@ -119,6 +123,7 @@ def _check(
                 facts_of(book.book, address, drives.get(address), cases[address], locked)
                 for address in needed
             ]
+            # All are decided before anything is written: a guest gets all of its drives or none.
             found = [rules.admit(each, starting) for each in facts]
             admissions = tuple(each for each in found if isinstance(each, rules.StartAdmission))
             refusals = [each for each in found if isinstance(each, rules.StartRefusal)]

@@ -68,6 +68,7 @@ def adopt(
             conflicts.append(f"{address}: {why}")
             continue
         entry = book.entry(address)
+        # It has its record already.
         if entry.owner is not None and entry.owner.incarnation == book.incarnation:
             continue
         owner = Owner(
@@ -105,11 +106,14 @@ def _may_be_elsewhere(
     got it past the gate, in another slot."""
     owned = entry.owner.identity if entry.owner is not None else None
     certified = entry.ticket.ticket.identity if entry.ticket is not None else None
+    # A ticket that is void says nothing of the drive that is there now.
     stands = entry.ticket is not None and entry.ticket.state is not TicketState.VOID
+    # The drive that the newest erase took has not left its place since.
     stayed = bool(entry.place) and places.get(entry.address) == entry.place
     if entry.place and not stayed and unread and owned is None and not stands:
         return True  # an erase took whatever was there, and no paper says which drive that was
     last = entry.last_identity if entry.last_owner is not None else None
+    # The drives that the entry tells of and that are of the kind of an unread one.
     told = {each for each in (owned, certified, last) if each and PciIds.of(each) in unread}
     # A drive that has not left its place is here, which one it may be; papers of others stay.
     here = {now.identity if now is not None else None}
@@ -117,6 +121,7 @@ def _may_be_elsewhere(
         here.add(entry.took)
     elif stayed and here == {None}:
         here = {owned, certified if stands else None}
+    # Doubted if it tells of one that is not known to be here.
     return bool(told - here)
 
 

@@ -31,6 +31,7 @@ def adopt_all(state_dir: Path, host: Host, by: str, *, plan: bool, renew: bool) 
     ``renew`` puts a damaged book aside first. Raises ``EraserError`` and ``OSError``.
     """
     _need_card(state_dir)
+    # Before the book's lock, for which every start waits: a drive may be mute.
     having, slots = _now(state_dir, host)
     at = host.clock.utc()
     with books.opened(state_dir, renew=renew) as book:
@@ -41,6 +42,7 @@ def adopt_all(state_dir: Path, host: Host, by: str, *, plan: bool, renew: bool) 
         if plan:
             return found
         if renew:
+            # The audit file first, as below: nothing counts that nobody answers for.
             audit.account(state_dir, AuditEntry(at, by, "renew", "", "", book.damage))
             aside = books.book_file(state_dir).with_name(f"book.damaged.{at}.json")
             # Under a second name, not away: without any book owners would count as nobody.
@@ -70,6 +72,7 @@ def _now(state_dir: Path, host: Host) -> tuple[tuple[DomainDrives, ...], dict[st
             raise BadInputError(f"expected a uuid in {each.file}, found none; define it anew")
         classes = {address: pci_class(host, address) for address in named.addresses}
         needed = frozenset(rules.needing(named.addresses, classes, exempt))
+        # A domain may stand in several files: what any of them names counts.
         before = found.get(named.uuid, DomainDrives(named.uuid, named.domain, frozenset(), False))
         found[named.uuid] = dataclasses.replace(
             before,
@@ -108,6 +111,7 @@ def allow(
     with books.opened(state_dir) as book:
         found = book.book
         for address in given:
+            # First: a crash leaves an entry without an allowance, never one without an entry.
             audit.account(state_dir, AuditEntry(at, by, "allow", address, domain, reason))
             entry = found.entry(address)
             word = Allowance(by, reason, at, domain)
@@ -123,6 +127,7 @@ def _may_be_there(book: Book, address: str, drive: DriveSeen) -> bool:
     By papers that count: neither doubted ones nor a ticket that is void, which may be of a drive
     that had left before it came.
     """
+    # Another driver, a guest's for one, has a live drive. Else what cannot be read is dead.
     if drive.identity is None:
         return drive.driver not in (None, "", "nvme")
     believed = tuple(
@@ -164,6 +169,7 @@ def forget(state_dir: Path, host: Host, address: str, reason: str, by: str) -> O
                 f"{address}: expected an owner whose drive is gone, found a drive of its kind in "
                 "its slot; start the domain once, or remove it"
             )
+        # The drive of a domain that runs is in use, whatever the slot shows.
         for each in domains.listed(host):
             if each.running and each.named.uuid == owner.domain:
                 raise BadInputError(

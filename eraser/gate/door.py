@@ -41,6 +41,7 @@ def let_in(
             )
         passed = admit.check(state_dir, run_dir, host, document, seconds)
     except admit.GateRefusedError as error:
+        # Quoted: a domain's name in it may have what a log would show as a line of its own.
         syslog.syslog(syslog.LOG_WARNING, f"gate {str(error)!r}")
         raise
     for each in passed.admissions:

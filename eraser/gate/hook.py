@@ -4,6 +4,7 @@
 little of that as a start of a guest needs.
 """
 
+# Not socket, which loads more than the bell needs. A guest waits for each import.
 import _socket
 import os
 import sys
@@ -31,6 +32,7 @@ def main(argv: list[str]) -> int:
     name, operation = argv[1:3]
     xml = sys.stdin.buffer.read()
     if operation == "release":
+        # An error here refuses nothing: the shell part answers 0 to all but prepare.
         ring(xml)
         return 0
     try:
@@ -46,8 +48,10 @@ def refusal(name: str, xml: bytes) -> str:
     code, words = ask(name, xml)
     if code == 0:
         return ""
+    # Below 0 the child was ended by a signal, and gave no answer either.
     if code not in NO_ANSWER and code > 0:
         return words or f"nvme-quarantine: guest {name} does not start: refused with code {code}\n"
+    # Without an answer a guest with an NVMe drive is refused. A broken gate must keep no other.
     if not may_have_nvme(xml):
         return ""
     return (
@@ -97,6 +101,7 @@ def gate(name: str, xml: bytes, words: int, ends: float) -> None:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
     finally:
         sys.stderr.flush()
+        # Never back into main(), whatever happened: this is a fork, and its parent goes on there.
         os._exit(code)
 
 
@@ -112,6 +117,7 @@ def may_have_nvme(xml: bytes) -> bool:
     """
     import re
 
+    # A source has the host's address; others may be the guest's, which the host need not have.
     sources = b"".join(re.findall(rb"<source\b[^>]*(?<!/)>.*?</source>", xml, re.DOTALL))
     return any(pci_class(address) == "" for address in in_elements(sources)) or any(
         pci_class(address) == NVME_CLASS for address in in_elements(xml) | in_arguments(xml)
@@ -123,6 +129,7 @@ def in_elements(xml: bytes) -> set[str]:
     import re
 
     found = set()
+    # Attributes come in any order, in either kind of quotes, hexadecimal or decimal.
     for attributes in re.findall(rb"<address\b([^>]*)>", xml):
         parts = dict(re.findall(rb"(\w+)=['\"](0[xX][0-9a-fA-F]+|[0-9]+)['\"]", attributes))
         if b"bus" in parts and b"slot" in parts:

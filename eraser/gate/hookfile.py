@@ -34,6 +34,7 @@ _SAFE = re.compile(r"/[A-Za-z0-9_./+-]+")
 
 # dash and Python read one file: to the shell the third line is the command ":", to Python it opens
 # a string that ends where the shell has long left.
+# In called() fields count from behind the name: ${20} is the 22nd of proc(5), the start time.
 _SHELL = """\
 #!/bin/sh
 ''':'
@@ -93,6 +94,7 @@ def text(settings: HookSettings) -> str:
         if body.count(line) != 1:
             raise AssertionError(f"expected hook.py to say {line!r} once")
         name = line.partition(" ")[0]
+        # A string in JSON is one in Python too.
         body = body.replace(line, f"{name} = {json.dumps(getattr(settings, setting))}")
     shell = _SHELL.format(run_dir=settings.run_dir, called=CALLED_FILE, python=settings.python)
     return shell + body
@@ -114,6 +116,7 @@ def install(path: Path, data: bytes) -> None:
             os.fchmod(file.fileno(), MODE)
             file.flush()
             os.fsync(file.fileno())
+        # Synced before it has its name: after a power loss it could stand there empty.
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -24,6 +24,7 @@ def answer(book: Book, ticket: Ticket) -> TicketReceipt | None:
     kept = book.entry(ticket.slot.address).ticket
     if kept is None or kept.ticket.generation < ticket.generation:
         return None
+    # The same one comes again where our receipt was missed: the answer does not change.
     if kept.ticket == ticket:
         return _receipt(book, ticket, kept.state, kept.reason, kept)
     other = "another of this generation" if kept.ticket.generation == ticket.generation else "newer"
@@ -56,6 +57,7 @@ def take_ticket(book: Book, ticket: Ticket, facts: SlotFacts, at: str) -> Book |
             return Later(later)
         found = _wrong(ticket, facts)
     state = TicketState.VOID if found else TicketState.VALID
+    # With the counters of now: from here on the drive is at rest, and a start compares with these.
     kept = KeptTicket(ticket, state, found, facts.drive.counters, at)
     return book.with_entry(dataclasses.replace(book.entry(ticket.slot.address), ticket=kept))
 
@@ -74,6 +76,7 @@ def _never(ticket: Ticket, facts: SlotFacts) -> str:
         return f"expected an erased and fit drive on this host's disk, found {case.standing.value}"
     if case.standing is CaseStanding.ERASED and case.identity != ticket.identity:
         return "expected the drive of this host's own report, found another on the ticket"
+    # An owner may have written to it, whatever its counters show.
     if owner is not None:
         return f"domain {owner.name!r} was let in on it since {owner.since}"
     if facts.entry.away:

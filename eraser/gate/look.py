@@ -43,6 +43,7 @@ def look(
         others.append(_others(host))
         meanwhile()
 
+    # The children wait for their drives; whatever else has to be read is read meanwhile.
     works = [functools.partial(_read, host, address, seconds) for address in asked]
     said = host.processes.alone(works, seconds, beside)
     seen = {
@@ -65,6 +66,7 @@ def _others(host: Host) -> _Others:
 
 def _with_namesakes(seen: dict[str, DriveSeen], others: _Others) -> dict[str, DriveSeen]:
     """Each drive with why it cannot be told from another."""
+    # A drive that cannot be compared with the others cannot be told from them.
     if isinstance(others, IdentityError):
         return {a: dataclasses.replace(each, namesake=str(others)) for a, each in seen.items()}
     found = dict(seen)
@@ -118,12 +120,14 @@ def read_drive(host: Host, address: str, seconds: float) -> DriveSeen:
             reader = AdminReader(host, controller.descriptor, address, COMMAND_SECONDS)
             identify = reader.identify()
             identity = controller.identity_of(identify)
+            # A drive without Sanitize has no log 81h, and so no seal.
             log = SanitizeLog.parse(reader.sanitize_log()) if identify.can_sanitize else None
             counters = _counters(reader, log)
             state = None if log is None else log.state
             # The controller is held open: nothing else can be there by now.
             return DriveSeen(driver, identity, counters, state, place=function.place)
     except (EraserError, OSError) as error:
+        # Trouble is an answer too: the rules refuse by it, and say it to whoever asks.
         return DriveSeen(driver, trouble=str(error).removeprefix(f"{address}: "))
 
 

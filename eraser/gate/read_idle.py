@@ -34,6 +34,7 @@ def note(state_dir: Path, run_dir: Path, host: Host, address: str) -> str:
         wish = rest.wish(owner, function.driver, book.incarnation, function.place)
         if wish is None or owner is None:
             return "there is no need to"
+        # No look at the drive: it is in a guest.
         if wish is rest.IdleAction.FORGET:
             if not _runs(host, owner):
                 return "its owner does not run"
@@ -42,6 +43,7 @@ def note(state_dir: Path, run_dir: Path, host: Host, address: str) -> str:
             return _place(state_dir, host, address, owner, function.place)
         if read_case(state_dir, address).standing is CaseStanding.OPEN:
             return "an erase has not ended"
+        # With the slot's lock held: a start waits for it a little longer than one look takes.
         drive = look(host, [address], LOOK_SECONDS)[address]
         if owner.identity is None:
             return _know(state_dir, address, owner, drive)
@@ -78,6 +80,7 @@ def _know(state_dir: Path, address: str, owner: Owner, drive: DriveSeen) -> str:
 
 def _place(state_dir: Path, host: Host, address: str, owner: Owner, place: str) -> str:
     """What its guest runs with is its drive: nobody can take it out and leave the guest with it."""
+    # With this very address: it may have left the drive and run with its others.
     runs = any(
         each.running and each.named.uuid == owner.domain and address in each.named.addresses
         for each in domains.listed(host)
@@ -101,6 +104,7 @@ def _write(
     state_dir: Path, host: Host, address: str, owner: Owner, counters: Counters | None
 ) -> str:
     with books.opened(state_dir) as book:
+        # Decided without the book's lock: it must still be the record that was decided on.
         if book.book.entry(address).owner != owner:
             return "its owner's record changed meanwhile"
         if counters is not None and not _watched(state_dir, host, address):

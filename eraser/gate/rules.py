@@ -101,6 +101,7 @@ def admit(facts: SlotFacts, starting: Starting) -> StartAdmission | StartRefusal
     if allowance is not None and allowance.domain in ("", starting.uuid):
         return StartAdmission(facts.address, AdmittedBy.ALLOWANCE, identity)
     if facts.entry.owner is not None and facts.entry.owner.domain == starting.uuid:
+        # Refused by all three ways. What is told is what helps this domain.
         return _refused(facts, owned or away, _OTHER_DRIVE if owned else _LOOK_FIRST)
     if not facts.adopted and facts.entry.owner is None and facts.entry.ticket is None:
         return _refused(
@@ -170,6 +171,7 @@ def _by_owner(facts: SlotFacts, starting: Starting, identity: ControllerIdentity
     # A host that was installed anew may have other drives at these addresses.
     if owner.incarnation != facts.incarnation:
         return "its record is of an earlier installation of this host"
+    # The whole identity: a drive of the same model, or with the same serial number, is another.
     if owner.identity is not None and owner.identity != identity:
         differences = "; ".join(owner.identity.differences(identity))
         return f"expected the drive that this domain has, found another ({differences})"
@@ -194,6 +196,7 @@ def _away(facts: SlotFacts) -> str:
     owner = facts.entry.owner
     if owner is None:
         return ""
+    # Its counters were not noted, so what the watcher saw is all that is known.
     if owner.rest is None:
         return owner.left and f"expected a drive that never left its owner, found: {owner.left}"
     if facts.drive.counters is None:
@@ -223,6 +226,7 @@ def _by_ticket(facts: SlotFacts, identity: ControllerIdentity) -> StartRefusal |
         return _refused(facts, f"found its ticket {kept.state.value}: {why}", _RELEASE)
     if ticket.incarnation != facts.incarnation:
         return _void(facts, "its ticket is for an earlier installation of this host")
+    # The slot had a newer order since: the ticket is of an erase before that.
     if (ticket.generation, ticket.order_id) != (case.generation, case.order_id):
         return _void(facts, "its ticket is not of the newest order")
     if case.standing is not CaseStanding.ERASED:
@@ -234,6 +238,7 @@ def _by_ticket(facts: SlotFacts, identity: ControllerIdentity) -> StartRefusal |
         return _void(facts, "the drive left its slot since its erase began, and came back")
     if facts.drive.namesake:
         return _refused(facts, facts.drive.namesake, "take one of the two out of this host")
+    # A log that is not told this time may be told the next: the ticket stays.
     if kept.counters is None or facts.drive.counters is None:
         return _refused(
             facts,
@@ -255,6 +260,7 @@ def consume(
     """The book after a start was let in on all of its drives."""
     for admission in admissions:
         entry = book.entry(admission.address)
+        # Somebody else had it until now: older entries do not tell any more who had it last.
         before = entry.owner
         if before is not None and before.domain != starting.uuid:
             book = forgotten(book, before.identity, {entry.address})
@@ -275,6 +281,7 @@ def _owner(
     before = book.entry(admission.address).owner
     keeps = before is not None and admission.way is AdmittedBy.OWNER
     return Owner(
+        # Without rest, left and place: the guest writes from here on, so these begin anew.
         domain=starting.uuid,
         name=starting.name,
         identity=admission.identity,

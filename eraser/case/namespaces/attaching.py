@@ -62,4 +62,5 @@ def look_anew(session: CaseSession) -> None:
             # A disk that the kernel cannot make is no reason not to erase; what cannot be read
             # is named by the verification.
             session.tell(0.0, str(error))
+    # Also after two looks that failed: the disks that there are must be claimed.
     session.hold.take()

@@ -41,16 +41,20 @@ def account(session: CaseSession) -> Allocating:
     Waits for a drive that is late to tell of what it got back. Raises :class:`DriveError`.
     """
     state = session.state
+    # What stood here before us. Everything that is listed later and is not among it is ours.
     before = listed(session) - state.made
     standing = described_all(session, before)
     if not moved(state) and (facts := _inspected(state)) is not None:
         # One that is hidden from the lists for a moment is not ours when it shows again.
         before |= {each.nsid for each in (*facts.namespaces, *facts.detached)}
+    # What those that stand take of the drive, by the smallest and by the largest reckoning.
     least = sum(taken(namespace)[0] for _nsid, namespace in standing)
     most = sum(_at_most(state, *each) for each in standing)
+    # The drive told of so much once. What is neither in a namespace nor told of now may come late.
     known = _known(state)
     late(session, known - most - SMALLEST + 1)
     now = told(session)
+    # The drive's word of now is believed where it is more, and not where it is less.
     total = max(now + least, known)
     return Allocating(tuple(sorted(before)), max(now, total - most), total)
 
@@ -98,6 +102,7 @@ Described = tuple[tuple[int, IdentifyNamespace], ...]
 
 def described_all(session: CaseSession, numbers: set[int]) -> Described:
     """Attached ones and others, as far as they describe themselves. Raises :class:`DriveError`."""
+    # Identify of a detached namespace is another question to the drive.
     active = numbers & set(session.controller.active_namespaces())
     return described(session.controller, tuple(sorted(active))) + described(
         session.controller, tuple(sorted(numbers - active)), attached=False
@@ -119,6 +124,7 @@ def sizes_before(session: CaseSession, free: int) -> tuple[int, ...]:
     if facts is None:
         return ()
     stood = {each.nsid: each for each in (*facts.namespaces, *facts.detached)}
+    # Those that stand must be as they were: else their room may be what is gone.
     standing = described_all(session, listed(session) - ours(session))
     for nsid, namespace in standing:
         before = stood.pop(nsid, None)

@@ -38,6 +38,7 @@ def change(
         send_len=len(send),
         timeout=timeout,
     )
+    # Written before the command: if its end is lost, this is what the report says of it.
     unknown = CommandRecord(
         argv=argv,
         opcode=opcode,
@@ -51,11 +52,13 @@ def change(
         sent=send.rstrip(b"\0").hex(),
     )
     open_ = Changing(session.state.changes + 1, note, unknown)
+    # In the journal before it goes out, so a crash leaves no command that nobody knows of.
     session.note(open_)
     result = detached.send(
         session.host,
         argv,
         session.files.change_result(open_.number),
+        # If we die the child keeps the slot locked until the command has its end.
         lock=session.lock.share(),
         timeout=timeout,
         ready=session.limits.ready,
@@ -84,6 +87,7 @@ def settle(session: CaseSession) -> None:
         result = detached.read_result(session.files.change_result(open_.number))
     except BadInputError:
         result = None  # torn: the power went while it was written
+    # Without a result the report says that the end is unknown; the drive tells what is left to do.
     session.note(Sent(open_.command if result is None else _record(open_, result)))
 
 

@@ -34,15 +34,18 @@ def create_all(session: CaseSession) -> str:
         # Of a run that died before it could.
         if problem := _widen(session, pattern, nsid):
             return problem
+    # Only a drive that got something back may be late to give it, and it is waited for once.
     late = capacity.LATE if capacity.moved(session.state) else 0
     for _ in range(MOST - len(capacity.ours(session))):
         session.check_time()
+        # Both before the command: by them the new one shows, whatever number the drive answers.
         told, listed = capacity.told(session), capacity.listed(session)
         free = _to_be_had(session)
         if free < SMALLEST:
             return ""
         last = _ask(session, pattern, free, late)
         late = 0
+        # No size was given: what is left is in smaller pieces, or was somebody's.
         if last.status == NO_CAPACITY:
             return _withheld(session)
         if last.status != 0:
@@ -73,11 +76,14 @@ def _ask(session: CaseSession, pattern: NamespaceLayout, free: int, late: int) -
     for tried in range(late + 1):
         if tried:
             session.clock.sleep(capacity.PAUSE)
+        # All sizes at the first and the last try; in between only whether it is there by now.
         for size in wanted if tried in (0, late) else wanted[:1]:
             last = _create(session, pattern, size)
+            # A smaller size would change nothing about these.
             if last.status in (0, None, _NO_NUMBER):
                 return last
         if last.status != NO_CAPACITY:
+            # Another refusal is none that waiting mends.
             return last
     return last
 
@@ -104,7 +110,9 @@ def _widen(session: CaseSession, pattern: NamespaceLayout, nsid: int) -> str:
     one would be shown to whoever asks for more. Why none is there, where it came no more."""
     for _nsid, found in capacity.described_all(session, {nsid} & capacity.ours(session)):
         block = found.block_bytes + found.metadata_bytes
+        # All that it takes, in whole blocks with their metadata, counted in bytes of data.
         whole = capacity.taken(found)[1] // block * found.block_bytes
+        # It shows all that it takes; or the drive keeps it, and it is erased as it is.
         if whole <= found.size or delete(session, nsid).status != 0:
             return ""
         for tried in range(capacity.LATE + 1):
@@ -132,6 +140,7 @@ def sizes(free: int) -> Iterator[int]:
             yield (last := whole)
     # UNVMCAP is a sum, and says nothing of the largest piece.
     while (free := free * 3 // 4) >= SMALLEST:
+        # The power of two that goes four to seven times into it.
         piece = max(1 << free.bit_length() - 3, SMALLEST)
         if (whole := free // piece * piece) < last:
             yield (last := whole)

@@ -46,16 +46,20 @@ def detach(session: CaseSession) -> str:
         return ""
     # No second one where the first is away: what is left attached stays so.
     problem = settle(session)
+    # Each look may say why not; only the first reason counts.
     nsid, problem = (0, problem) if problem else _chosen(session)
     if problem:
         return problem
     session.recheck()
     if used := resets.in_use(session):
         return used
+    # In the journal before the command: the next run knows which one to attach again.
     session.note(Loosened(nsid))
     refused = "; ".join(_detach(session, nsid))
+    # A success that changes nothing is told as not done.
     if not refused and nsid in session.controller.active_namespaces():
         refused = "the drive called one detached, and still lists it as active"
+    # Also where the drive refused: it may have detached it all the same.
     return settle(session) or refused
 
 
@@ -67,6 +71,7 @@ def settle(session: CaseSession) -> str:
     nsid, problem = session.state.loose, ""
     if not nsid:
         return ""
+    # The disk of what is detached is gone, and look_anew() claims all of them again.
     session.hold.drop()
     for tried in range(_TRIES):
         if _is_there(session, nsid):
@@ -81,6 +86,7 @@ def settle(session: CaseSession) -> str:
         problem = "; ".join(attach(session, nsid))
     look_anew(session)
     if _is_there(session, nsid):
+        # Only once it is seen: a success of the command alone is not believed.
         session.note(Loosened(0))
         return ""
     return problem or f"namespace {nsid} was attached, and is not among those that are active"
@@ -137,6 +143,7 @@ def format_again(session: CaseSession) -> str:
         if used := resets.in_use(session):
             return used
         session.hold.drop()
+        # After a refusal the others are not asked: the first reason is what the report has.
         problem = problem or "; ".join(_format(session, each))
         look_anew(session)
     return problem
@@ -147,6 +154,7 @@ def _formatted(session: CaseSession) -> tuple[NamespaceLayout, ...]:
     controller = session.controller
     active = controller.active_namespaces()
     found = layouts(active, described(controller, active))
+    # A Format may reach those that are detached too, and their format is not asked for here.
     whole = set(active) == set(controller.allocated_namespaces())
     return found if whole and all(each.blocks for each in found) else ()
 

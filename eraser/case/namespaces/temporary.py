@@ -32,12 +32,15 @@ def allocate(session: CaseSession) -> None:
     that does not answer.
     """
     state = session.state
+    # They stand already, of this run or of one before.
     if state.allocated is not None and state.freed is None and _there(session):
         return
     skipped = session.policy.verification.unallocated is Unallocated.SKIP
     if skipped or not capacity.manages(session):
         return
+    # A run died before it was done: its account of what was there before stays the one that counts.
     begun = state.allocating is not None and state.freed is None
+    # Nothing is unallocated, and nothing was deleted that the drive could hide.
     if state.allocating is None and not capacity.moved(state) and not capacity.told(session):
         return
     with session.step(Step.UNLOCK, "a temporary namespace over unallocated capacity"):
@@ -53,6 +56,7 @@ def allocate(session: CaseSession) -> None:
             if error.status is None:
                 raise
             problem = str(error)
+        # Only what has a disk can be read, and only that counts as made.
         active = tuple(sorted(capacity.ours(session) & session.hold.paths.keys()))
         made = described(session.controller, active)
         told, taken = capacity.told(session), capacity.most(made)
@@ -62,6 +66,7 @@ def allocate(session: CaseSession) -> None:
             problem = problem or f"that the drive tells of {lost} bytes of it no more"
         # What they take beyond what they show, nobody has read either.
         beside = taken - sum(each.whole for _nsid, each in made)
+        # Less than the smallest piece is nothing that anybody is given.
         left = told + sum(each for each in (lost, beside) if each >= SMALLEST)
         session.note(Allocated(layouts(active, made), left, problem))
 
@@ -114,6 +119,7 @@ def _remove(session: CaseSession, nsid: int) -> list[str]:
         if tried:
             session.clock.sleep(_PAUSE)
         session.recheck()
+        # A number that is not there and not listed either is as good as deleted.
         deleted = creation.delete(session, nsid)
         if deleted.status == 0 or (
             deleted.status in _NOT_THERE and nsid not in capacity.listed(session)

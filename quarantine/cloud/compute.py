@@ -159,6 +159,7 @@ class Compute(sdk.Service):
         while True:
             asked = {**query, "limit": str(_PAGE)} | ({"marker": marker} if marker else {})
             rows = self._call("GET", f"{_PATHS[kind]}?{urlencode(asked)}")[kind]
+            # A short page is no end: Nova's own limit may be lower than the one asked for.
             if not rows:
                 return
             yield from rows

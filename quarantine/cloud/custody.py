@@ -53,6 +53,7 @@ def take(door: CustodyPlacement, view: View, consumer: str) -> View:
             f"{describe(view)}; look again"
         )
     door.reshape(view, consumer, hold=True)
+    # Read anew: the reshape moved the generation that the second write needs.
     after = door.view(view.provider.uuid, view.resource_class)
     if after is None:
         raise UnavailableError(
@@ -81,6 +82,7 @@ def returnable(view: View, consumer: str | None) -> bool:
     ours = view.custody(consumer)
     return (
         ours is not None
+        # Found by its type alone it is of another case, which the record does not know.
         and ours.consumer == consumer
         and not view.foreign(consumer)
         and view.locked

@@ -125,6 +125,7 @@ class View:
     @property
     def on_offer(self) -> bool:
         """Placement would hand out something of it now, also what ``allocation_ratio`` adds."""
+        # Placement's own sum: what is used and one more fits into what is not reserved.
         return any(
             1 + sum(a.resources.get(i.resource_class, 0) for a in self.allocations)
             <= (i.total - i.reserved) * i.allocation_ratio

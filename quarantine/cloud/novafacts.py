@@ -97,6 +97,7 @@ def server(row: Mapping[str, Any]) -> Server:
         uuid=str(row["id"]),
         node=None if node is None else str(node),
         vm_state=str(row.get("OS-EXT-STS:vm_state", "unknown")),
+        # A row that does not say it counts as launched: its guest may have run.
         launched=row.get("OS-SRV-USG:launched_at", "unknown") is not None,
         devices=None if specs is None else _devices(str(specs.get(_ALIAS, ""))),
         updated=str(row.get("updated", "")),

@@ -151,6 +151,7 @@ class Placement(sdk.Service):
             try:
                 view = self._read(provider, resource_class)
             except NotFoundError:
+                # Deleted between two requests: the next round sees that it is gone.
                 continue
             if view is not None:
                 return view
@@ -193,9 +194,11 @@ class Placement(sdk.Service):
         ours = view.custody(consumer)
         resources = {i.resource_class: i.total for i in view.inventories}
         allocation = {
+            # An empty object takes all allocations of the consumer away.
             "allocations": {view.provider.uuid: {"resources": resources}} if hold else {},
             "project_id": ours.project if ours else _OWNER,
             "user_id": ours.user if ours else _OWNER,
+            # None tells Placement that the consumer is new: it refuses where there is one already.
             "consumer_generation": ours.consumer_generation if ours else None,
             "consumer_type": CONSUMER_TYPE,
         }
@@ -232,8 +235,10 @@ class Placement(sdk.Service):
             return None
         allocations: list[Allocation] = []
         for consumer, record in held["allocations"].items():
+            # The consumer's type and owner stand in its own answer.
             owner = self._call("GET", f"/allocations/{quote(consumer)}")
             mine = owner["allocations"].get(provider.uuid)
+            # Let go, or written to, since the list was read.
             if mine is None or int(mine["generation"]) != provider.generation:
                 return None
             allocations.append(

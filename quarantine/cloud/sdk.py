@@ -64,6 +64,7 @@ def call(
     extra = {} if body is None else {"json": body}
     try:
         send: Callable[..., Any] = adapter().request
+        # Without openstacksdk's cache, which clouds.yaml may turn on: a look is of this moment.
         answer = send(path, method, microversion=microversion, skip_cache=True, **extra)
     except Exception as error:
         raise translated(service, error, what, roles) from error
@@ -91,6 +92,7 @@ def translated(service: str, error: Exception, what: str, roles: str = "") -> Qu
         return BadInputError(f"expected {what} to be configured: {text}")
     if isinstance(error, keystone.ConnectionError):
         return UnavailableError(f"{service} does not answer ({what}): {text}")
+    # Without a status nobody knows what became of the request: as after a 500.
     if isinstance(error, keystone.HttpError):
         return _failure(service, int(error.http_status or 500), text, what, roles)
     if isinstance(error, sdk.HttpException):

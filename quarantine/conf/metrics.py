@@ -39,6 +39,7 @@ def address(text: str) -> tuple[str, int] | None:
     host, colon, port = text.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     number = int(port) if port.isdecimal() and len(port) < 6 else 0
+    # Brackets belong around an IPv6 address, and around nothing else.
     written = f"[{bare}]" if ":" in bare else bare
     if not (colon and bare and 0 < number < 65536) or host != written:
         raise ValueError(

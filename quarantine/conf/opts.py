@@ -72,6 +72,7 @@ def _check_broker(text: str) -> None:
     try:
         url = urlsplit(text)
         number = url.path.strip("/")
+        # urlsplit itself raises for a port that is none, and lets 0 pass.
         plain = url.port != 0 and bool(url.hostname) and (number.isdigit() or not number)
         good = plain if url.scheme in ("redis", "rediss") else url.scheme in _OTHER_BROKERS
     except ValueError:
@@ -97,6 +98,7 @@ def _check_together(conf: cfg.ConfigOpts) -> None:
             f"expected [erase]resend_after below order_seconds ({erase.order_seconds}), "
             f"found {erase.resend_after}"
         )
+    # Slots in use are read in rounds, one in sweep_interval: none can be read more often.
     if detection.sweep_interval > detection.in_use_reread:
         raise ValueError(
             "expected [detection]sweep_interval of at most in_use_reread "

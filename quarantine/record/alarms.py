@@ -139,6 +139,7 @@ class AlarmRepository(Repository):
         if is_over is not None:
             at = _ALARMS.c.over_at
             ended = at.is_not(None) if is_over else at.is_(None)
+            # Of few rows this is asked one by one, else by its index.
             query = query.where(asked_of_each(ended) if is_of_few else ended)
         if after is not None:
             query = query.where(_behind(after.id, _moment(after.last_at), newest=newest))
@@ -211,6 +212,7 @@ def _note(db: sa.Connection, call: AlarmCall) -> int:
     """Writes one; 1 where it is a new row."""
     code, subject = storable(call.code, CODE_LENGTH), storable(call.subject, SUBJECT_LENGTH)
     one = sa.update(_ALARMS).where(_ALARMS.c.subject == subject, _ALARMS.c.code == code)
+    # Only the end of former calls: without a row there is nothing to end.
     if not call.times:
         db.execute(one.where(_ALARMS.c.over_at.is_(None)).values(over_at=call.over_at))
         return 0

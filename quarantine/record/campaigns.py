@@ -126,6 +126,7 @@ class CampaignRepository(Repository):
             while len(found) < limit:
                 query = sa.select(_TABLE.c.id).where(_TABLE.c.id > storable(after))
                 ids = db.execute(query.order_by(_TABLE.c.id).limit(limit - len(found))).scalars()
+                # The loop's name moves on: the next page is behind the last id, readable or not.
                 for after in (page := ids.all()):
                     try:
                         if (known := _find(db, after)) is not None:
@@ -339,6 +340,7 @@ class CampaignRepository(Repository):
 
 def _of(name: str, after: tuple[str, str]) -> Iterator[sa.ColumnElement[bool]]:
     yield _SLOTS.c.campaign == name
+    # Behind the pair: on the same host with a greater address, or on a later host.
     yield _SLOTS.c.host >= after[0]
     yield sa.or_(_SLOTS.c.host > after[0], _SLOTS.c.address > after[1])
 

@@ -161,6 +161,8 @@ class CertificateRepository(Repository):
         """
         with self._writing() as db:
             last = _end(db, lock=True)
+            # Twice: whoever waited for a writer's lock is given the row that was last before that
+            # writer appended.
             if _end(db, lock=True) != last:
                 raise ConflictError("rotation: expected the chain to stand still; do it again")
             signs = _signs(db, last)
@@ -253,15 +255,19 @@ def _end(db: sa.Connection, *, lock: bool = False) -> NewestLink | None:
             query = query.order_by(_TABLE.c.number.desc()).limit(1)
             row = db.execute(query.with_for_update() if lock else query).first()
             if row is None:
+                # No row with a number is left: the chain is empty, or what it has is damaged.
                 if db.execute(sa.select(sa.exists().where(~_IS_NUMBER))).scalar():
                     raise ValueError("it has no number")
                 return None
             if not whole(_END)(row) or not row.digest:
                 raise ValueError("its number, digest or token is damaged")
             if not row.follows:
+                # The row above was passed over for its wrong number, and the next link would need
+                # it.
                 if row.number + 1 == below:
                     raise ValueError(f"number {below} is another one's")
                 return NewestLink(row.number, row.digest, row.token)
+            # Only a row whose own token gives it another number may be passed over.
             if _said_position(row.token) in (None, row.number):
                 raise ValueError(f"another one follows number {row.number}, and has a lower one")
             below = row.number

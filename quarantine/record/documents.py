@@ -144,6 +144,7 @@ class DocumentRepository(Repository):
                     f"{kind} {content.name!r}: expected another version than {version or 'none'}; "
                     "look at it again"
                 )
+            # The same again is no new version: who approved it first stays the one who did.
             if last is not None and last["digest"] == codec.digest(content):
                 return _record(cls, last)
             db.execute(
@@ -174,6 +175,7 @@ class DocumentRepository(Repository):
     ) -> list[ApprovedLine[T]]:
         name, version = _TABLE.c.name, sa.func.max(_TABLE.c.version).label("version")
         newest = sa.select(name, version).where(_TABLE.c.kind == kind, name > storable(after))
+        # The page is cut before the contents are read.
         found = newest.group_by(name).order_by(name).limit(limit).subquery()
         query = (
             sa.select(*_STORED)
@@ -189,6 +191,7 @@ class DocumentRepository(Repository):
 def _may_be(db: sa.Connection, number: int, content: Profile | Policy) -> bool:
     """Whether a version that cannot be read as a whole may be this very document, by its digest."""
     query = sa.select(_TABLE.c.digest).where(_TABLE.c.id == number)
+    # A digest that cannot be read, or is none, rules nothing out.
     for _id, row, _why in separately(db, query, _TABLE.c.id):
         said = None if row is None else row["digest"]
         if not isinstance(said, str) or not _DIGEST.fullmatch(said):

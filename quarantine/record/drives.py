@@ -91,6 +91,7 @@ def note(
     """Within a transaction: see :meth:`DriveRepository.note_drive`."""
     values: dict[str, Any] = {"host": slot.host, "address": slot.address}
     known = _is_known(db, identity.digest)
+    # A clean drive that is only seen stays clean: where it is, and nothing else, is written.
     if not known or dirty:
         values |= {
             "dirty": True,
@@ -126,6 +127,7 @@ def after_transition(
     if record.identity is None:
         return
     slot, digest = record.slot, record.identity.digest
+    # Before the certificate below: a drive that is new here is born dirty, then made clean.
     if event in lifecycle.DIRTIES_DRIVE or not _is_known(db, digest):
         why = event.value if record.consumer is None else f"{event.value}: {record.consumer}"
         note(db, record.identity, slot, dirty=True, reason=why, now=now)

@@ -156,6 +156,8 @@ class HostRepository(Repository):
             now = self._clock()
             which = {"of": name, "life": hello.incarnation, "behind": sequence}
             said = {"sequence": sequence, "hello": codec.canonical(hello).decode()}
+            # One UPDATE that fits a newer number alone: of two workers with a hello each, the later
+            # commit cannot put the older word on top.
             done = db.execute(_HEARD, {**said, "heard_at": now, **which})
             found = _find(db, name)
             if done.rowcount != 1 or found is None:

@@ -182,6 +182,7 @@ def _readable(db: sa.Connection, query: sa.Select[Any]) -> list[Maintenance]:
     except UNREADABLE as error:
         if not of_the_row(error):
             raise
+    # Some row cannot be read: each alone, so that the others still silence.
     found = []
     for each in db.execute(query.with_only_columns(_TABLE.c.id)).scalars().all():
         try:

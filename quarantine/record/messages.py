@@ -144,6 +144,7 @@ def _fingerprint(said: Mapping[str, str]) -> str:
 
 def _is_full(db: sa.Connection, host: str) -> bool:
     registered = _REFUSALS.c.host.in_(sa.select(_HOSTS.c.name))
+    # Strangers share one limit: another name for each message costs them nothing.
     its = _REFUSALS.c.host == host if _is_registered(db, host) else sa.not_(registered)
     return _rows(db, its) >= MAX_OF_HOST or _rows(db, sa.true()) >= MAX_REFUSALS
 

@@ -39,6 +39,7 @@ _OF_ID: Final = sa.select(_SLOTS).where(_SLOTS.c.id == sa.bindparam("one"))
 _OF_SLOT: Final = sa.select(_SLOTS).where(
     _SLOTS.c.host == sa.bindparam("of"), _SLOTS.c.address == sa.bindparam("at")
 )
+# The names differ from the columns': those are SQLAlchemy's own for the values to set.
 _AS_IT_WAS: Final = sa.update(_SLOTS).where(
     _SLOTS.c.id == sa.bindparam("was_id"),
     _SLOTS.c.state == sa.bindparam("was_state"),
@@ -205,11 +206,13 @@ class SlotRepository(Repository):
         query = (
             sa.select(
                 *(_SLOTS.c[name] for name in rows.CLAIM),
+                # Without a row of the drive the comparison is NULL: not clean.
                 sa.func.coalesce(clean, sa.false()).label("clean"),
                 hosts.c.name.is_not(None).label("registered"),
             )
             .join(drives, drives.c.digest == _SLOTS.c.identity_digest, isouter=True)
             .join(hosts, hosts.c.name == _SLOTS.c.host, isouter=True)
+            # Certified too: Placement has the slot back a moment before the record says available.
             .where(_SLOTS.c.state.in_([State.AVAILABLE.value, State.CERTIFIED.value]))
         )
         if slot is not None:
@@ -272,6 +275,7 @@ class SlotRepository(Repository):
         if certificate is not None and event is Event.CERTIFIED:
             values["certificate"] = certificate.digest
         with self._writing() as db:
+            # First: whoever was slower is refused before anything else is written.
             after = _swap(db, record, values)
             if event is Event.RETURNED:
                 drives.require_returnable(db, record)
@@ -333,6 +337,7 @@ class SlotRepository(Repository):
                 self._append(db, after, None, record.state, note, NO_DETAIL, code, by)
             if nonce is not None:
                 messages.spend(db, nonce, now)
+            # Seen, not used: what is known of the drive stands, and an unknown one is dirty.
             if after.identity is not None and after.identity != record.identity:
                 drives.note(db, after.identity, after.slot, dirty=False, reason=note, now=now)
             return after
@@ -358,6 +363,7 @@ def note(db: sa.Connection, slot: Slot, text: str, by: Initiator | None, now: da
     """
     record = _find(db, slot)
     if record is not None:
+        # Nothing changes but the revision: each line of history has one of its own.
         after = _swap(db, record, {})
         _append(db, now, after, None, record.state, text, NO_DETAIL, None, by)
 
@@ -449,6 +455,7 @@ def _each(db: sa.Connection, query: sa.Select[Any]) -> list[SlotRecord | Unreada
         if row is not None:
             found.append(rows.slot_or_why(row))
             continue
+        # The row cannot be fetched as a whole: its name alone, and then its provider, may be.
         named = sa.select(_SLOTS.c.host, _SLOTS.c.address).where(_SLOTS.c.id == number)
         for _number, name, _why in separately(db, named, _SLOTS.c.id):
             if name is not None:

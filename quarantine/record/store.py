@@ -66,6 +66,7 @@ class Store(
             if migrate.is_current(db):
                 return
         with self._reading() as db:
+            # A transaction of its own: in PostgreSQL a failed statement spoils the one it is in.
             revision = migrate.current(db)
         migrate.require_current(revision)
 

@@ -180,6 +180,7 @@ class TotalsRepository(Repository):
             .group_by(_SLOTS.c.resource_class, _SLOTS.c.host)
             .subquery()
         )
+        # A host that is not registered joins as NULL, and counts as silent.
         silent = sa.case((_heard() >= heard_after, 0), else_=1).label("silent")
         by = (free.c.resource_class, free.c.free, silent)
         query = (
@@ -280,6 +281,7 @@ class TotalsRepository(Repository):
             .where(_TIMES.c.number > after)
             .group_by(_TIMES.c.model)
         )
+        # Five columns stand before the counts; those of erases come before those of reading.
         half = 5 + len(edges)
         with self._reading() as db:
             rows = [tuple(row) for row in db.execute(query)]

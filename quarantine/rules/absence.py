@@ -64,6 +64,7 @@ class Absence:
 
         Of many hosts: one that is down among them says nothing of the others' drives.
         """
+        # Sorted backwards, so the lowest slot of each host is the one that stays in the table.
         firsts = {slot.host: slot for slot in sorted(self.doubted, reverse=True)}
         others = self.doubted - set(firsts.values())
         return (*sorted(firsts.values()), *sorted(others))[:_FEW]
@@ -118,6 +119,7 @@ class Absences:
         gone = [r.slot for r in records if self._long(r, now)]
         hosts = Counter(slot.host for slot in gone if not quiet.of_slot(slot))
         code = AlarmCode.SLOTS_ABSENT
+        # All that these hosts lack is in maintenance: told anew where it lasts longer.
         silenced = {f"host {slot.host}" for slot in gone if slot.host not in hosts}
         self._told.hush(silenced, code)
         for host in sorted(hosts):

@@ -71,6 +71,7 @@ def intruder(look: Observation) -> str:
 def _wrong(look: Observation, domain: DomainSeen, who: str) -> str:
     if look.record.state is not State.IN_USE:
         return "no server holds it in Placement: a ghost, or started by hand"
+    # Without a gate no guest is in its book.
     if not domain.recorded and look.limits.tickets:
         return "the gate has not let it in: plugged in by hand, or past the hook"
     if domain.uuid in look.others:

@@ -83,6 +83,7 @@ class Brake:
         if action.act is ActionKind.RESERVE and slot not in self._erasing:
             self._erasing.add(slot)
             self._times[slot] = [*self._recent(slot), self._now()]
+            # The slot moves again: a later wait of it is news.
             self._told = {words for words in self._told if str(slot) not in words}
         elif action.act is ActionKind.WAIT and action.reason not in self._told:
             self._told.add(action.reason)

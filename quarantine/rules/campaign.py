@@ -136,8 +136,10 @@ def _waiting(line: CampaignSlot, record: SlotRecord, terms: CampaignTerms) -> Ca
             return _wait(line)  # another one's, which ends it
         case State.HELD:
             return _skipped(f"held ({holds.shown(record)}): {record.reason}")
+        # The case takes the next generation with its custody.
         case State.RELEASED if record.next_hold is None:
             return _on_its_way(record.generation + 1)
+        # No order is out yet: the erase to come is one of the campaign's time.
         case State.QUARANTINED:
             return _on_its_way(record.generation)
         case _:

@@ -107,6 +107,7 @@ def _moved(record: SlotRecord, view: View) -> Action:
     others = view.foreign(record.custody)
     # A provider that was away is made anew when its drive is back: that is no news.
     alarm = only(AlarmCode.PROVIDER_REPLACED, absence.absent_since(record) is None)
+    # The record is rebased by the next look, once nobody can take the drive.
     if not view.locked and not view.allocations:
         return reserve(f"{found}; reserved first", alarm=AlarmCode.ON_OFFER)
     if record.state in WAITING_FOR_PEOPLE:
@@ -119,6 +120,7 @@ def _moved(record: SlotRecord, view: View) -> Action:
         if record.state is State.IN_USE:
             return amend(found, rebased, alarm=AlarmCode.PROVIDER_REPLACED)
         return move(Event.CLAIM_SEEN, found, rebased, alarm=AlarmCode.CLAIMED_UNERASED)
+    # Its erase is due already: only the names change.
     if record.state is State.RELEASED:
         return amend(found, rebased, alarm=alarm)
     return move(Event.RELEASE_SEEN, found, rebased, alarm=alarm)
@@ -144,6 +146,7 @@ def _in_use(look: Observation) -> Action:
         return reserve(text, alarm=AlarmCode.RESERVE_LOWERED)
     if record.consumer not in others:
         return handed_over(look)
+    # A guest runs that Placement does not name: Nova may know of a migration.
     if strangers(others, look.context) and look.context.handover is Handover.UNASKED:
         return Action(ActionKind.ASK, "Nova")
     return NOTHING
@@ -161,7 +164,9 @@ def _released(look: Observation) -> Action:
         if look.ours is None:
             text = "free without a certificate; reserved first"
             return reserve(text, alarm=AlarmCode.ON_OFFER)
+        # Between the two writes of a take: our allocation is there, and reserved is not yet.
         return Action(ActionKind.ENSURE, "custody was half taken")
+    # Only now that it is reserved: a hold locks nothing in Placement.
     if look.record.next_hold is not None:
         return hold_as_asked(look.record.next_hold)
     if look.ours is None:
@@ -203,6 +208,7 @@ def _working(look: Observation) -> Action:
     if look.strange_custody:
         code = AlarmCode.CUSTODY_STRANGE
         return move(Event.POSTPONED, _STRANGE_CUSTODY, look.begun_again, alarm=code)
+    # Since the later of the two: an order sent again has its time anew.
     last = min(look.age(record.ordered_at), look.age(record.heard_at))
     if last > look.patience:
         return _unless_haunted(look, Action(ActionKind.RESEND, "nothing was heard of the order"))
@@ -294,6 +300,7 @@ def _to_the_pool(look: Observation) -> Action:
         return Action(ActionKind.WAIT, f"waiting for the hello of host {record.slot.host}")
     if look.context.unguarded:
         return Action(ActionKind.WAIT, look.context.unguarded)
+    # The host's receipt is in: a guest on this drive would start.
     if record.ticket_ready:
         return _give_back(look)
     if look.age(record.ticket_at) > look.patience:
@@ -350,11 +357,13 @@ def _available(look: Observation) -> Action:
 def _unmoved(look: Observation) -> Action:
     """No gate tells of a guest here: what moves the provider is a use until it is explained."""
     mark = Mark.read(look.record.offered_as)
+    # Nobody wrote to the provider since the mark.
     if mark is not None and mark.generation == look.view.provider.generation:
         return NOTHING
     if look.context.traits is None:
         return Action(ActionKind.CHECK, "traits")
     now = Mark.of(look.view, look.context.traits)
+    # A slot that was on offer before there were marks gets its first one, unjudged.
     why = mark.unexplained(now) if mark is not None else ""
     if not why:
         return amend("", SlotChanges(offered_as=str(now)))

@@ -59,6 +59,7 @@ class Mark:
 
     def unexplained(self, now: Mark) -> str:
         """What was written since that neither the inventories nor the traits show; or empty."""
+        # Each digest that differs explains one write. A generation that fell is never explained.
         shown = (self.stock != now.stock) + (self.traits != now.traits)
         if 0 <= now.generation - self.generation <= shown:
             return ""

@@ -93,6 +93,7 @@ class CampaignWork:
         found = self._store.open_campaigns()
         self._unread.end_others(found)
         box, done = TimeBox(seconds, self._now), 0
+        # In a circle, from behind the one that had the last turn.
         for name in [n for n in found if n > self._last] + [n for n in found if n <= self._last]:
             self._last = name
             try:
@@ -112,6 +113,7 @@ class CampaignWork:
         until = self._store.lease_campaign(name, LEASE_SECONDS)
         if until is None:
             return 0
+        # Half of the lease: the slot in hand has the other half to be finished in.
         own = TimeBox(LEASE_SECONDS / 2, self._now)
         try:
             return self._turn(name, steps, (own,) if box is None else (own, box))
@@ -130,6 +132,7 @@ class CampaignWork:
         self._unread.lines(name, unread)
         pool = _Pool(self._store, campaign)
         for line in page:
+            # Before the act: a line that fails is passed by, and comes again after all others.
             self._after[name] = line.host, line.address
             try:
                 done += self._one(campaign, line, pool)
@@ -147,12 +150,17 @@ class CampaignWork:
             if done >= steps or any(box.over for box in boxes):
                 break
         else:
+            # All of the page was worked on. A short one was the last: the next turn begins in
+            # front.
             if len(page) + len(unread) < _CHUNK:
                 self._after.pop(name, None)
                 self._unread.end_of(name)
             elif unread:
+                # Lines that cannot be read move the place too: a page full of them would come for
+                # ever.
                 odd = ((line.host, line.address) for line in unread)
                 self._after[name] = max(self._after.get(name, ("", "")), *odd)
+        # A stopped one ends what it took, and stays stopped: it is over for good as it is.
         if campaign.state is not CampaignState.STOPPED:
             self._end(campaign)
         return done
@@ -181,8 +189,12 @@ class CampaignWork:
             if _claimed_in_vain(line, record, campaign):
                 line = self._store.write_campaign_slot(line, replace(line, was_free=False))
             move = next_move(line, record, _terms(campaign))
+            # Nothing is done to the slot by these: they need neither a look nor the campaign read
+            # anew.
             if move.act in (CampaignAct.NOTHING, CampaignAct.END):
                 return self._carry_out(campaign, line, record, move)
+            # Asked before the look: where the pool is spent, it would be made in vain for each
+            # line.
             if move.act is CampaignAct.HOLD and record is not None and not pool.spares(record):
                 return False
             # A person may have stopped it since the turn began.
@@ -202,8 +214,11 @@ class CampaignWork:
                 why = holds.because(HoldCode.BY_PERSON, held_because(campaign))
                 self._store.hold(record, why, by=campaign.by)
                 line = self._write(line, replace(move, result="held"))
+                # A hold locks nothing in Placement: this look reserves the slot there.
                 record = self._look(slot)
                 move = next_move(line, record, _terms(campaign))
+            # A server may have been quicker than the hold. To end it under that server would have
+            # its drive called claimed without an erase, so the hold waits for the server's release.
             held = record if move.act is CampaignAct.RELEASE else None
             if held is not None and (holders := self._consumers(held)):
                 LOG.warning("campaign %s: %s: %s has the drive", campaign.id, slot, holders[0])

@@ -57,6 +57,7 @@ class Assembly(Parts):
     def close(self) -> None:
         """As :meth:`Parts.close`, those to the broker, Placement and Nova too."""
         super().close()
+        # By the instance's dictionary: asking for the property would make what is to be closed.
         for name in ("placement", "compute"):
             if name in self.__dict__:
                 getattr(self, name).close()
@@ -80,6 +81,7 @@ class Assembly(Parts):
             clock=self.doors.now,
             uuid=self.doors.uuid,
             token=self.doors.token,
+            # The first is today's key.
             former=self.believed.orders[1:],
         )
 

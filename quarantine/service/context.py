@@ -30,6 +30,7 @@ def context_of(store: Store, record: SlotRecord, limits: ServiceLimits) -> SlotC
 
 def _context(store: Store, record: SlotRecord, limits: ServiceLimits) -> SlotContext:
     context = weigh(record, store.host(record.slot.host), limits)
+    # Each state is asked for what its rules need, and no more: each answer is a query.
     if record.state in (State.CERTIFIED, State.AVAILABLE):
         return replace(context, lacks=_lacks(store, record))
     if record.state is State.HELD:
@@ -45,9 +46,11 @@ def _held_by(store: Store, record: SlotRecord) -> Initiator | None:
     if record.certificate is None or record.custody is not None:
         return None
     lines = store.newest_history(record.slot, _NEWEST)
+    # The newest line with an event is the last change of state; notes and looks have none.
     last = next((line for line in reversed(lines) if line.event is not None), None)
     if last is None or last.event is not Event.HELD or last.source is not State.AVAILABLE:
         return None
+    # The record was written since the hold, and Placement looked at: the slot is reserved by then.
     if record.revision != last.revision and not unseen(record):
         return None
     if any(line.hold_code is not None for line in lines if line.revision > last.revision):

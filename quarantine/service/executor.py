@@ -78,6 +78,7 @@ class Executor:
             # Damaged, or signed by a key that was replaced since: it stays so, and no other ticket
             # can be made of this case.
             after = self._store.transition(record, Event.RECALLED, reason=str(error))
+            # After the write: where it is refused the record moved on, and nobody is called for it.
             alarm(record.slot, AlarmCode.TICKET_DAMAGED, str(error))
             return after
 
@@ -118,6 +119,7 @@ class Executor:
         if action.act is ActionKind.AMEND:
             after = self._store.amend(record, action.changes, note=action.reason)
             return view, _kept_for(after, action)
+        # All further steps write to a provider.
         if view is None:
             return None, None
         if action.act in (ActionKind.RESERVE, ActionKind.ENSURE):
@@ -139,12 +141,14 @@ class Executor:
         return None, None
 
     def _take(self, record: SlotRecord, view: View) -> tuple[View, int]:
+        # The same consumer again where a look died in the midst: its allocation is found by it.
         consumer = record.custody or self._uuid()
         if record.custody is None:
             # Before the request: whoever finds the allocation after a crash must know whose it is.
             taking = SlotChanges(custody=consumer, custody_stage=Custody.TAKING)
             record = self._store.amend(record, taking)
         taken = custody.take(self._placement, view, consumer)
+        # After the request: HELD says that we have written to Placement since any return began.
         after = self._store.amend(record, SlotChanges(custody_stage=Custody.HELD))
         return taken, after.revision
 

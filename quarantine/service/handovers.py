@@ -59,6 +59,8 @@ class Handovers:
             try:
                 moves = [
                     migration
+                    # Either may be the server: a migration takes the drive from it, a revert hands
+                    # it back.
                     for server, other in ((before, now), (now, before))
                     for migration in self._nova.migrations_of(server)
                     if migration.uuid == other
@@ -75,6 +77,7 @@ class Handovers:
                 over = all(self._is_over(each) for each in moves)
                 return Handover.OVER if over else Handover.MOVED
         at = self._now()
+        # Questions that nobody puts any more go, or the table would grow without end.
         self._unanswered = {
             each: times
             for each, times in self._unanswered.items()

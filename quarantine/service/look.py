@@ -145,6 +145,8 @@ class Looks:
                 context = self.context(record)
                 action = decide(record, view, self._clock(), self._limits, context)
                 try:
+                    # Nova and the traits are asked only where the rules want to know: each costs
+                    # requests.
                     if action.act is ActionKind.ASK:
                         context = self._asked(context, record, view, began)
                         action = decide(record, view, self._clock(), self._limits, context)
@@ -154,6 +156,9 @@ class Looks:
                     with _told(record, action):
                         if action.act not in _LAST:
                             view, kept = self.executor.carry_out(record, view, action)
+                        # After the step: what Placement failed to reserve does not count. Traits
+                        # are read only where no gate tells of guests, and only there the brake
+                        # holds.
                         if context.traits is not None:
                             self._brake.note(slot, action)
                         if action.act in _ORDERS:
@@ -197,11 +202,14 @@ class Looks:
         # Nova goes by the name: one that was renamed by hand stands for another drive now.
         provider = self._placement.by_slot(record.slot)
         if provider is None:
+            # Under a name that stands for no slot it is judged as it was. Under another slot's name
+            # it is that slot's, and ours is absent.
             return view if named is None else None
         return self._placement.view(provider.uuid, record.resource_class)
 
     def context(self, record: SlotRecord) -> SlotContext:
         """What else the decision rests on, as far as nobody has to be asked for it."""
+        # None is a question that was not put yet: the rules answer ASK or CHECK to it.
         context = replace(context_of(self._store, record, self._limits), burns=None)
         young = self._doubts.is_young(record.slot.host, context.doubtful, context.said)
         context = replace(context, doubtful=young, quiet=self._quiet(record))
@@ -226,6 +234,8 @@ class Looks:
         if self._handovers is None or record.consumer is None or not others:
             return replace(context, handover=Handover.STRANGE)
         now = tuple(held.consumer for held in others)
+        # Where the consumer on record holds the drive still, the question is about the guest that
+        # runs beside it; else about that consumer.
         before = set(strangers(now, context)) if record.consumer in now else {record.consumer}
         one = before.pop() if len(before) == 1 else ""
         if not 0 < len(one) <= _UUID_LENGTH:
@@ -268,6 +278,7 @@ class Looks:
         slot that is not settled stays due, whoever looks next."""
         now = self._clock()
         settled = view is None or _settled(record, view, context)
+        # Without inventory there is nothing to schedule: absent, like a slot without a provider.
         shown = view is not None and bool(view.inventories)
         generation = view.provider.generation if view is not None and shown else None
         if shown and not settled:
@@ -313,6 +324,7 @@ def _told(record: SlotRecord, action: Action) -> Iterator[None]:
     except ConflictError:
         raise
     except BaseException:
+        # No other failure says that the record was old: people hear of what was seen.
         _alarm(record, action)
         raise
     _alarm(record, action)

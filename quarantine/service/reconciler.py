@@ -211,8 +211,11 @@ class Reconciler:
         quiet = Maintenances.of(self._store.maintenances())
         self._absences.tell(lacking, records, self._clock(), quiet)
         free = {r.slot: r for r in records if r.state in FREE_TO_SCHEDULE}
+        # The listing goes by the trait: what is on offer without it Nova would not reserve.
         self._hold_unburnt([record for record in free.values() if record.provider not in listed])
+        # Where the gate is required, slots on offer of a removed host are taken back.
         wrong |= {slot for slot in free if slot.host not in hosts}
+        # What is wrongly on offer is looked at, however doubtful the listing is.
         by_slot = {
             r.slot: r
             for r in records
@@ -225,10 +228,12 @@ class Reconciler:
         due = [r for r in due if r.slot not in later]
         # What moved while it was on offer may have a user by now whom nothing else shows.
         known = {r.slot for r in crowd}
+        # The sort is stable: among equals the longest wait stays first.
         due.sort(key=lambda r: (r.slot not in wrong, r.slot in known, r.slot not in free))
         cases = [r.slot for r in due if r.state in _WORK and r.slot not in wrong]
         urgent = [r.slot for r in due if r.state not in _WORK or r.slot in wrong]
         outcomes = self._each(urgent, self._box(), wait=True)
+        # No place in the next round for cases: each round looks at all open ones, oldest first.
         return outcomes + self._each(cases, self._box())
 
     def reread(self) -> list[LookResult]:
@@ -307,6 +312,7 @@ class Reconciler:
         """A sweep where one is due, or what lies between two sweeps. Raises nothing."""
         started = self._monotonic()
         if started >= self._next_sweep and self._guarded(self.sweep):
+            # A sweep that failed is due again in the next round.
             self._next_sweep = started + self._limits.list_interval
             self._lateness.done(SWEEP)
             # Not by a sweep that failed: who asks from outside has to see that none went through.
@@ -344,6 +350,7 @@ class Reconciler:
         found = listed.get(record.provider)
         if record.state in _WORK or found is None or found.slot != record.slot:
             return True
+        # Without a gate the mark counts, not the last look: each write since has to be explained.
         if record.state is State.AVAILABLE and not self._limits.tickets:
             mark = Mark.read(record.offered_as)
             return mark is None or mark.generation != found.generation

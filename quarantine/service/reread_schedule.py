@@ -57,6 +57,7 @@ class RereadSchedule:
         self._records = {record.slot: record for record in in_use}
         self._read = {slot: at for slot, at in self._read.items() if slot in self._records}
         now = self._now()
+        # At the first filling nobody has watched since the start; what is new later is so from now.
         since = now if self._blind_since is None else self._blind_since
         self._unseen = {slot: self._unseen.get(slot, since) for slot in self._records}
         self._blind_since = None
@@ -85,6 +86,7 @@ class RereadSchedule:
             age = now - self._read.get(slot, -math.inf)
             if age < self._period / 2 or (number >= share and age < self._period):
                 return
+            # A look that the caller made since the last step may have taken the slot off the list.
             record = self._records.get(slot)
             if record is not None:
                 yield record

@@ -160,6 +160,7 @@ class Safety:
                 if isinstance(error, UnavailableError):
                     break  # each further answer may take as long as this one
                 continue
+            # The record after Placement, and only where there is something to judge.
             cared = self._store.hosts_in_care() if those else frozenset()
             ours = [provider for provider in those if provider.host in cared]
             drives = self._drives(ours, silent)
@@ -213,6 +214,7 @@ class Safety:
             self._took.append(took)
             self._show()
             if self._lateness is not None:
+                # As of its beginning: what came on offer while it ran was not asked for.
                 self._lateness.done(PASS, at=started)
         if self._lateness is not None:
             self._lateness.check()
@@ -274,6 +276,7 @@ class Safety:
             try:
                 custody.reserve(self._placement, view)
             except ConflictError:
+                # Somebody wrote since the view: the drive may be a server's, or rightly given back.
                 continue
             return True
         raise UnavailableError(f"still changing after {_TRIES} looks; the next pass goes on")

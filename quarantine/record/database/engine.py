@@ -132,6 +132,7 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
     asked = engine.execution_options(writes=True)
     with _translated() as doing, asked.begin() as connection:
         yield connection
+        # What fails from here on is the commit itself.
         doing.commits = True
 
 
@@ -223,6 +224,7 @@ def _prepare_server(connection: Any, _record: Any) -> None:
     with connection.cursor() as cursor:
         cursor.execute(wait)
     connection.commit()
+    # A copy of the descriptor: the end of this block must not close the connection.
     with socket.socket(fileno=os.dup(descriptor)) as line:
         if line.family in (socket.AF_INET, socket.AF_INET6):
             line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

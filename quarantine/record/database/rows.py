@@ -143,6 +143,7 @@ def history_rows(found: Iterable[Row]) -> list[HistoryRow]:
             lines.append(history_row({**row, "event": None}))
             continue
         line = history_row(row)
+        # A state without an event is damage: what this release does not know was seen above.
         if line.event is None and line.became is not None:
             raise ValueError(f"line {line.seq}: expected the event of a new state, found none")
         lines.append(line)

@@ -95,6 +95,7 @@ def due(state: str, since: datetime, now: datetime, known: Pace | None) -> datet
     settles = since + timedelta(seconds=SETTLE_SECONDS)
     match state:
         case State.RELEASED | State.QUARANTINED:
+            # Nothing has begun yet: a whole case from now on.
             return now + whole if settles > now else None
         case State.ERASING:
             at = since + whole
@@ -109,5 +110,6 @@ def due(state: str, since: datetime, now: datetime, known: Pace | None) -> datet
 
 def _late(seconds: Sequence[float]) -> float:
     ordered = sorted(seconds)
+    # The shortest time within which nearly all cases ended.
     usual = ordered[math.ceil(NEARLY_ALL * len(ordered)) - 1]
     return max(FACTOR * usual, usual + LEAST_SECONDS)

@@ -37,6 +37,7 @@ class Bells:
         try:
             look()
         finally:
+            # Bells are unsigned, so the table has a bound. What is forgotten rings early at worst.
             if len(self._quiet) >= _MOST:
                 self._quiet.clear()
                 self._waiting.clear()

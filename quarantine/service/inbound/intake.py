@@ -137,9 +137,11 @@ class Lane:
             self._hosts = sorted(self.registered())
         except QuarantineError as error:
             LOG.warning("still taking from %d hosts: %s", len(self._hosts), error)
+        # After a failure too: a record that is away is not asked in each turn.
         self._read_at = now
 
     def _serve_all(self) -> bool:
+        # A list: each kind has its turn, whatever the first one finds.
         return any([self._serve(kind) for kind in self.kinds])
 
     def _serve(self, kind: MessageKind) -> bool:

@@ -270,6 +270,7 @@ class Inbox:
         if not self._same.same(hello, records):
             taken = drive_inventory.take(self.store, hello, self.clock)
             changed = dict.fromkeys(taken.changed)
+            # Only what was compared as a whole, and changed nothing, need not be compared again.
             if taken.whole and not changed:
                 self._same.compared(hello, records)
             records = self.store.slots(host=host.name)
@@ -288,6 +289,7 @@ class Inbox:
             seen = signing.unverified_payload(token, "hello")
             hello = codec.load(Hello, seen, "hello")
             known = self._same.again(hello)
+            # The costly check of the signature comes last; nothing that was read counts without it.
             if known is None or signing.verify(token, known.key, HELLO_TYPE, "hello") != seen:
                 return False
         except BadWireError:
@@ -373,6 +375,7 @@ class Inbox:
             self._authenticator.refuse(
                 "report", host.name, f"{report.slot}: the nonce is used", raw
             )
+        # An answer "in use" leaves the order's nonce unspent, and spends its own digest.
         if self.store.nonce(digest) is not None:
             LOG.info("%s: this answer was counted before", report.slot)
             return ReasonedRuling(Ruling.POSTPONE, ("postponed before",))

@@ -107,6 +107,7 @@ class Dispatcher:
         greater one, would refuse ours for ever: the record was lost, or is a backup's, or its
         order was voided (by a new signing key).
         """
+        # An order of this slot that the host took, and that is not the one on record.
         accepted = next(
             (
                 order

@@ -103,6 +103,7 @@ class Registrar:
             nonce=nonce,
         )
         LOG.info("%s: certified, certificate %s", record.slot, signed.digest)
+        # Last: a file of a transaction that was refused would name a certificate that is none.
         self._write(signed, new.testimony)
         return signed
 
@@ -185,6 +186,7 @@ class Registrar:
             attestation=self._attestation(report),
             order_key=self._order_key(record.order_token),
         )
+        # Read outside the transaction: the store refuses the certificate where the chain has grown.
         link = self._end()
         signed = certificate.sign(
             certificate.build(evidence, self.issuer, link, iso(self.clock())), self.key

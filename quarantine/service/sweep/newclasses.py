@@ -42,6 +42,7 @@ class NewClasses:
         if not tried:
             self.traits = self._placement.burning_traits()
             made = set(self._placement.resource_classes()) if self.traits else set()
+            # Placement answers 400 to a class that somebody has deleted.
             self._had &= made
             # One that is not custom has such a device only by an odd device_spec.
             self._row = sorted(made.difference(known), key=lambda name: (not _custom(name), name))

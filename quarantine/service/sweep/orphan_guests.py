@@ -215,6 +215,7 @@ class OrphanGuestCheck:
             # compute services are then shown without a state (2.69).
             service = self._service(host)
         tree = self._placement.tree(node)
+        # None counts too: a flavor whose extra specs are not shown may ask for devices.
         consumers = {s.uuid for s in servers if s.devices != 0}
         consumers |= {each for m in moving for each in (m.uuid, m.server)}
         held = {each: self._held(each, tree) for each in sorted(consumers)}

@@ -77,6 +77,7 @@ class HostLiveness:
         """
         now = self.clock()
         heard = self.store.last_heard()
+        # Where our clock was set back, the service began no later than now.
         self._began = min(self._began, now)
         last = {name: last_word(at, self._began, now) for name, at in heard.items()}
         late = {

@@ -86,6 +86,20 @@ class ServerSuite(StoreSuite):
         assert len(ends) == 1
         assert current(store, SLOT).attempts == 0
 
+    def test_what_one_look_reads_is_of_one_moment(self, url: str, store: Store) -> None:
+        """Else a slot that is held between two questions is counted twice, or not at all."""
+        record = enrol(store)
+        engine = door.make_engine(url)
+        attempts = sa.select(models.slots.c.attempts)
+        with door.reading(engine) as db:
+            before = db.scalar(attempts)
+            store.amend(record, SlotChanges(attempts=7))
+            after = db.scalar(attempts)
+        with door.reading(engine) as db:
+            now = db.scalar(attempts)
+        engine.dispose()
+        assert (before, after, now) == (0, 0, 7)
+
     def test_of_two_writers_in_each_others_way_one_decides_again(
         self, url: str, store: Store
     ) -> None:

@@ -116,9 +116,18 @@ def make_file_private(url: sa.URL) -> None:
 
 @contextlib.contextmanager
 def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """One consistent look. Raises :class:`UnavailableError`."""
-    with _translated(), engine.begin() as connection:
+    """One look, all of it at one moment. Raises :class:`UnavailableError`."""
+    with _translated(), _of_one_moment(engine).begin() as connection:
         yield connection
+
+
+def _of_one_moment(engine: sa.Engine) -> sa.Engine:
+    """PostgreSQL looks anew for each statement, unless it is told otherwise: what moves between two
+    of them would be counted twice, or not at all. The others look once (:func:`_prepare_server`).
+    """
+    if engine.dialect.name != "postgresql":
+        return engine
+    return engine.execution_options(isolation_level="REPEATABLE READ")
 
 
 @contextlib.contextmanager
@@ -217,12 +226,18 @@ def _prepare_server(connection: Any, _record: Any) -> None:
     (PostgreSQL has no limit, MariaDB 50 s), and not for a machine that lost its power."""
     is_postgresql = hasattr(connection, "pgconn")
     if is_postgresql:
-        wait, descriptor = f"SET lock_timeout TO '{BUSY_SECONDS:g}s'", connection.fileno()
+        settings = [f"SET lock_timeout TO '{BUSY_SECONDS:g}s'"]
+        descriptor = connection.fileno()
     else:
-        wait = f"SET SESSION innodb_lock_wait_timeout = {math.ceil(BUSY_SECONDS)}"
+        settings = [
+            f"SET SESSION innodb_lock_wait_timeout = {math.ceil(BUSY_SECONDS)}",
+            # MariaDB's own default; a server for OpenStack may have been given another one.
+            "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        ]
         descriptor = connection._sock.fileno()  # PyMySQL has no option for it
     with connection.cursor() as cursor:
-        cursor.execute(wait)
+        for setting in settings:
+            cursor.execute(setting)
     connection.commit()
     # A copy of the descriptor: the end of this block must not close the connection.
     with socket.socket(fileno=os.dup(descriptor)) as line:

@@ -35,8 +35,6 @@ LOG = logging.getLogger(__name__)
 
 Row = Mapping[Any, Any]
 
-"""Characters of the column; whoever compares a new alarm with the old cuts it alike."""
-
 NO_CERTIFICATE: Mapping[str, Any] = {
     "certificate": None,
     "ticket_token": None,

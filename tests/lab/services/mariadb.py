@@ -113,6 +113,8 @@ class Mariadb:
                 # As Debian's own configuration has it.
                 "--character-set-server=utf8mb4",
                 "--collation-server=utf8mb4_general_ci",
+                # As those for OpenStack often have it: not MariaDB's own default.
+                "--transaction-isolation=READ-COMMITTED",
                 # Nothing here survives the test anyway.
                 "--innodb-flush-log-at-trx-commit=0",
                 "--innodb-buffer-pool-size=16M",

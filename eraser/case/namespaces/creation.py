@@ -30,11 +30,12 @@ def create_all(session: CaseSession) -> str:
     pattern = _pattern(session)
     if pattern is None:
         return "the drive describes no namespace to take the LBA format of"
-    for nsid in sorted(capacity.ours(session)):
-        # Of a run that died before it could.
-        if problem := _widen(session, pattern, nsid):
-            return problem
-    # Only a drive that got something back may be late to give it, and it is waited for once.
+    # Of a run that died before it could.
+    problem, is_gone = _widen_all(session, pattern, capacity.ours(session))
+    if is_gone:
+        return problem
+    # Only a drive that got something back from us may be late to give it, and it is waited for
+    # once.
     late = capacity.LATE if capacity.moved(session.state) else 0
     for _ in range(MOST - len(capacity.ours(session))):
         session.check_time()
@@ -42,23 +43,26 @@ def create_all(session: CaseSession) -> str:
         told, listed = capacity.told(session), capacity.listed(session)
         free = _to_be_had(session)
         if free < SMALLEST:
-            return ""
+            return problem
         last = _ask(session, pattern, free, late)
         late = 0
         # No size was given: what is left is in smaller pieces, or was somebody's.
         if last.status == NO_CAPACITY:
-            return _withheld(session)
+            return problem or _withheld(session)
         if last.status != 0:
-            return refusal(last)
+            return problem or refusal(last)
         new = manage.created(last)
         if not _is_shown(session, new, told, listed):
             # It would call as many created as it is asked for.
-            return "the drive called one created, and lists none"
+            return problem or "the drive called one created, and lists none"
         # Some nvme-cli do not tell the number, and then the lists do.
-        for nsid in sorted(({new} | capacity.listed(session)) - listed):
-            if problem := _widen(session, pattern, nsid):
-                return problem
-    return "" if _to_be_had(session) < SMALLEST else f"it is in more than {MOST} pieces"
+        numbers = ({new} | capacity.listed(session)) - listed
+        kept, is_gone = _widen_all(session, pattern, numbers)
+        problem = problem or kept
+        if is_gone:
+            return problem
+    several = "" if _to_be_had(session) < SMALLEST else f"it is in more than {MOST} pieces"
+    return problem or several
 
 
 def _to_be_had(session: CaseSession) -> int:
@@ -105,16 +109,33 @@ def _is_shown(session: CaseSession, new: int, told: int, listed: set[int]) -> bo
     return not told and new != 0 and new not in listed
 
 
+def _widen_all(
+    session: CaseSession, pattern: NamespaceLayout, numbers: set[int]
+) -> tuple[str, bool]:
+    """Makes each as large as what it takes of the drive: some give whole pieces, and the rest of
+    one would be shown to whoever asks for more. Why one is not, and whether it is there no more."""
+    problem = ""
+    for nsid in sorted(numbers):
+        why = _widen(session, pattern, nsid)
+        problem = problem or why
+        if why and nsid not in capacity.ours(session):
+            return problem, True
+    return problem, False
+
+
 def _widen(session: CaseSession, pattern: NamespaceLayout, nsid: int) -> str:
-    """Makes one as large as what it takes of the drive: some give whole pieces, and the rest of
-    one would be shown to whoever asks for more. Why none is there, where it came no more."""
     for _nsid, found in capacity.described_all(session, {nsid} & capacity.ours(session)):
         block = found.block_bytes + found.metadata_bytes
         # All that it takes, in whole blocks with their metadata, counted in bytes of data.
         whole = capacity.taken(found)[1] // block * found.block_bytes
-        # It shows all that it takes; or the drive keeps it, and it is erased as it is.
-        if whole <= found.size or delete(session, nsid).status != 0:
+        if whole <= found.size:
             return ""
+        if (kept := delete(session, nsid)).status != 0:
+            session.clock.sleep(capacity.PAUSE)
+            kept = delete(session, nsid)
+        if kept.status != 0:
+            # Erased and read as it is; once the drive deletes it, somebody may be given all.
+            return f"one of {found.size} bytes that takes {whole}, and stays: {refusal(kept)}"
         for tried in range(capacity.LATE + 1):
             if tried:
                 session.clock.sleep(capacity.PAUSE)

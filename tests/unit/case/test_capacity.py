@@ -605,6 +605,30 @@ def test_one_that_cannot_be_attached_leaves_no_other_unread(
     assert any(line.startswith(left) for line in room(report)), room(report)
 
 
+@pytest.mark.parametrize(("methods", "policy"), [(CLEAR, QUICK), (TWO, QUICK), (ONE, HOLD)])
+@pytest.mark.parametrize("numbers", [{0}, {0, 1}], ids=["once", "always"])
+def test_the_rest_of_a_piece_that_is_not_made_larger_is_not_passed_over(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    methods: tuple[Method, ...],
+    policy: Policy,
+    numbers: set[int],
+) -> None:
+    """Its next tenant may have one of the whole piece, once the drive deletes this one."""
+    with site(managing(Layout.ROOMY, methods), tmp_path, policy, size=96 << 20) as made:
+        firmware = Pieces(made.drive, piece=7900 << 10)
+        firmware.install(monkeypatch)
+        refusing(monkeypatch, MANAGEMENT, DELETE, numbers)
+        report = made.erase()
+    whole = temporary_ones(report) == [firmware.piece] * 2
+    assert report.verdict is Verdict.ERASED
+    # Between two methods they are made again.
+    assert whole is (numbers == {0} or methods is TWO)
+    assert report.fit is whole, report.reasons
+    told = (*room(report), *report.reasons)
+    assert any("nobody has read" in line for line in told) is not whole, told
+
+
 @dataclass
 class Slack(Firmware):
     """A namespace takes a MiB more than it shows by its word (NVMCAP); once one was deleted, it

@@ -77,6 +77,7 @@ def make(plane: ServingPlane, mount: Mount | None = None) -> Application:
         say: Answer = answer
     else:
         inner, say = _mounted(inner, mount.make(plane, authority), mount)
+    # Both ways begin without claims: a public path must not believe them either.
     guarded = auth.without_claims(auth.guarded(conf, inner, say))
     open_to_all = auth.without_claims(inner)
 
@@ -84,6 +85,7 @@ def make(plane: ServingPlane, mount: Mount | None = None) -> Application:
         path = environ["PATH_INFO"]
         public = path in PUBLIC
         if mount is not None and mount.has(environ):
+            # Before the guard: a browser's cookie becomes the token that the guard looks for.
             mount.enter(conf, environ)
             public = mount.is_public(path)
         return (open_to_all if public else guarded)(environ, start)
@@ -95,6 +97,7 @@ def _asked_by_name(conf: cfg.ConfigOpts, application: Application, say: Answer) 
     known = hostnames.guarded(conf, application, say, PUBLIC)
 
     def asked(environ: Environ, start: StartResponse) -> Iterable[bytes]:
+        # PEP 3333 lets it be empty or missing where the application's own root is asked for.
         environ["PATH_INFO"] = environ.get("PATH_INFO") or "/"
         return known(environ, start)
 
@@ -107,6 +110,7 @@ def _mounted(inner: Application, other: Application, mount: Mount) -> tuple[Appl
             _mark(environ)
             return other(environ, start)
         reads = environ.get("REQUEST_METHOD") in _READING
+        # The API's root has the versions for programs; a person who opens it wants the page.
         if reads and environ.get("PATH_INFO") == "/" and _is_browser(environ):
             _mark(environ)
             where = environ.get("SCRIPT_NAME", "") + mount.prefix
@@ -141,6 +145,7 @@ class Envelope:
         request_id = f"req-{uuid.uuid4()}"
         environ[REQUEST_ID] = request_id
         given = environ.get("HTTP_X_OPENSTACK_REQUEST_ID", "")
+        # Anybody can send one, and it goes into the log: only what has the form of an id does.
         environ.pop(GLOBAL_REQUEST_ID, None)
         if _ID.fullmatch(given):
             environ[GLOBAL_REQUEST_ID] = given
@@ -157,6 +162,8 @@ class Envelope:
         def started(status: str, headers: list[tuple[str, str]], info: Any = None) -> Any:
             answered.status = int(status.split(" ", 1)[0])
             said = {name.lower() for name, _value in headers}
+            # An error without our mark comes from a library, such as Keystone's middleware. Its
+            # start and its body are dropped, and only the headers that a client acts on are kept.
             if answered.status >= 400 and not answered.ours:
                 answered.foreign = True  # of a library in between: said again in our words
                 answered.headers = {
@@ -170,10 +177,12 @@ class Envelope:
 
         acts = environ.get("REQUEST_METHOD") not in _READING
         try:
+            # Before anything is done: an act that cannot be written down must not happen.
             if acts:
                 _require_audit()
             body = self._application(environ, started)
             if answered.foreign:
+                # PEP 3333: a body that is not sent is closed all the same.
                 close = getattr(body, "close", None)
                 if close is not None:
                     close()
@@ -188,6 +197,7 @@ class Envelope:
             answered.status,
             time.monotonic() - begun,
         )
+        # After the answer is known: with its status, and with the caller whom the guard found.
         if acts:
             _audit(environ, answered.status)
         return body
@@ -226,6 +236,8 @@ class _Named:
     def __iter__(self) -> Iterator[bytes]:
         parts = iter(self._body)
         while True:
+            # Only while a part is made: the ids must not stay in the thread while the server sends
+            # it.
             with named(**self._ids):
                 part = next(parts, None)
             if part is None:
@@ -275,6 +287,7 @@ def answer(environ: Environ, start: StartResponse, fault: Fault) -> Iterable[byt
 
 def _router(plane: ServingPlane, authority: Authority) -> Application:
     app: falcon.App[Any, Any] = falcon.App(media_type=documents.MEDIA_TYPE)
+    # A form's body is no query, and a word without a value is told as wrong and not passed over.
     app.req_options.auto_parse_form_urlencoded = False
     app.req_options.keep_blank_qs_values = True
     app.add_error_handler(Exception, _failed)
@@ -310,6 +323,7 @@ class _Resource:
         for method, operation in operations.items():
             setattr(self, f"on_{method.lower()}", self._responder(operation))
         if "GET" in operations:
+            # A HEAD is a GET whose body is left out.
             setattr(self, "on_head", self._responder(operations["GET"]))  # noqa: B010
 
     def _responder(self, operation: Operation) -> Any:
@@ -327,10 +341,12 @@ class _Resource:
         # Whether at all, before a word of the request is read.
         if operation.rule and operation.target is None and not may(operation.rule, {}):
             raise _forbidden(operation)
+        # The caller may ask it at all: from here on errors tell what is wrong with the request.
         documents.check_names(names)
         query = operation.read_query(_query(req))
         documents.check(query, operation.query_validator, "query")
         body, versions = None, tuple[str, ...]()
+        # Without If-Match an act says what it is about only where it says that there is none yet.
         is_new = operation.creates and req.get_header("If-None-Match") == "*"
         if operation.changes and not is_new:
             versions = tags(req.get_header("If-Match"))
@@ -341,6 +357,8 @@ class _Resource:
         ask = Ask(
             self._plane, self._plane.conf, path, names, query, body, versions, is_new, context, may
         )
+        # Only now, for whose it is stands in the record: the same answer for what is not there and
+        # for what is another's. A path without names hides nothing.
         if operation.target is not None and not may(operation.rule, operation.target(ask)):
             if not names:
                 raise _forbidden(operation)
@@ -354,6 +372,7 @@ def _forbidden(operation: Operation) -> Fault:
 
 def _query(req: falcon.Request) -> Mapping[str, Sequence[str]]:
     return {
+        # Falcon has a text for a word that stands there once, and a list for one that is repeated.
         name: [value] if isinstance(value, str) else list(value)
         for name, value in req.params.items()
     }

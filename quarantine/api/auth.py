@@ -75,6 +75,7 @@ def _keystone(conf: cfg.ConfigOpts, application: Application, answer: Answer) ->
         environ[CONTEXT] = context
         return application(environ, start)
 
+    # Our own configuration: the middleware would else look for files of its own.
     options = {"oslo_config_config": conf, "log_name": __name__}
     guard: Application = auth_token.AuthProtocol(known, options)
     return guard
@@ -109,6 +110,7 @@ class HttpBasic:
 
     def __call__(self, environ: Environ, start: StartResponse) -> Iterable[bytes]:
         try:
+            # Taken out: nothing behind this needs the password, and nothing can log it.
             user = self._user(environ.pop("HTTP_AUTHORIZATION", ""))
         except Fault as fault:
             return self._answer(environ, start, fault)
@@ -141,8 +143,11 @@ class HttpBasic:
         given = password.encode()[:72]
         try:
             with self._checking:
+                # The check is made for unknown names too, and two at a time: it costs a processor's
+                # time, which anybody can ask for.
                 same = b"\0" not in given and bcrypt.checkpw(given, known or _nobody(users))
         except ValueError:
+            # What is no digest of bcrypt fits no password.
             same = False
         if not (same and known and colon):
             LOG.info("a password of %r was refused", name[:100])
@@ -152,6 +157,8 @@ class HttpBasic:
     def _users(self) -> Mapping[str, bytes]:
         with self._lock:
             try:
+                # In each request: users are taken away while this runs. Mode before content: a file
+                # that others can write says nothing.
                 state = self._file.stat()
                 if state.st_mode & 0o022:
                     raise BadInputError(
@@ -160,6 +167,7 @@ class HttpBasic:
                         "who an administrator is; chmod go-w"
                     )
                 mark = (state.st_ino, state.st_mtime_ns, state.st_size)
+                # Another file in its place, or another content: only then it is read again.
                 if self._read is None or self._read[0] != mark:
                     text = self._file.read_bytes()[:_MAX_USER_FILE].decode()
                     self._read = mark, dict(_entries(text, self._file))

@@ -43,6 +43,7 @@ def read(stream: Readable, length: int | None, media_type: str | None) -> Any:
         raise Fault(415, "media-type", f"expected a body of {MEDIA_TYPE}")
     if length is not None and length > MAX_BODY:
         raise Fault(413, "too-large", f"expected at most {MAX_BODY} bytes, found {length}")
+    # A length need not be given, and need not be true: one byte more shows what is too long.
     raw = stream.read(MAX_BODY + 1)
     if len(raw) > MAX_BODY:
         raise Fault(413, "too-large", f"expected at most {MAX_BODY} bytes, found more")
@@ -73,12 +74,14 @@ def _text(raw: bytes) -> bytes:
 
 def _check_texts(value: Any) -> None:
     """Not too deep, no number beyond all, no half of a surrogate pair. Raises :class:`Fault`."""
+    # A stack of our own: how deep the document is the caller decides.
     waiting = [(value, 1)]
     while waiting:
         one, level = waiting.pop()
         if level > MAX_DEPTH:
             raise Fault(400, "too-deep", f"expected at most {MAX_DEPTH} levels")
         if isinstance(one, dict):
+            # Names of members are texts from the caller too.
             waiting += ((part, level + 1) for pair in one.items() for part in pair)
         elif isinstance(one, list):
             waiting += ((part, level + 1) for part in one)
@@ -109,6 +112,7 @@ def check(value: Any, validator: Draft202012Validator, what: str) -> None:
     if wrong is not None:
         where = ".".join([what, *map(str, wrong.absolute_path)])
         words = wrong.message
+        # The library quotes the whole value, which may be as long as the body.
         if len(words) > 3 * MAX_QUOTED:
             words = f"{words[: 3 * MAX_QUOTED]}..."
         raise Fault(400, "schema", f"{where}: {words}")

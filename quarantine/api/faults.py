@@ -80,6 +80,7 @@ def of(error: Exception) -> Fault:
     for kind, status, code in _KINDS:
         if isinstance(error, kind):
             return Fault(status, code, str(error))
+    # The next three are UnavailableErrors too, and say more than that: they come before it.
     if isinstance(error, UnreadOutcomeError):
         LOG.warning("%s", error)
         return Fault(503, "outcome-unread", DECIDED, {"Retry-After": "10"})
@@ -103,6 +104,7 @@ def body(status: int, code: str, detail: str, request_id: str) -> dict[str, Any]
     try:
         title = HTTPStatus(status).phrase
     except ValueError:
+        # A status that Python has no words for, from a library.
         title = "Error"
     return {
         "errors": [

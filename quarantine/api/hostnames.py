@@ -42,11 +42,13 @@ def guarded(
 
 def is_ours(given: str, names: Collection[str]) -> bool:
     """Whether what stands in the header Host is an address, localhost, or one of ``names``."""
+    # A final dot is the same name, fully qualified.
     name = _without_port(given.strip().lower()).removesuffix(".")
     return name == "localhost" or name in names or _is_address(name)
 
 
 def _without_port(given: str) -> str:
+    # An IPv6 address has colons of its own, and stands in brackets.
     if given.startswith("["):
         return given[1:].partition("]")[0]
     return given.partition(":")[0]

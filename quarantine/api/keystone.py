@@ -77,6 +77,8 @@ class Keystone:
         except exceptions.ClientException as error:
             LOG.warning("a login: Keystone: %s", type(error).__name__)
             raise Fault(503, "unavailable", _AWAY, {"Retry-After": "10"}) from None
+        # A longer cookie is thrown away by the browser: the login would seem to go well and nobody
+        # would be known.
         if not is_token(token):
             LOG.error("a login: expected a token of at most %d characters of a cookie", LONGEST)
             raise Fault(503, "unavailable", "the token of this Keystone fits in no cookie")
@@ -89,6 +91,7 @@ class Keystone:
         try:
             self._session().delete(
                 f"{_v3(self._url())}/auth/tokens",
+                # The token ends itself: no account of ours takes part, so authenticated is off.
                 headers={"X-Auth-Token": token, "X-Subject-Token": token},
                 authenticated=False,
                 log=False,

@@ -88,6 +88,7 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for one in operations:
         paths.setdefault(one.path, {})[one.method.lower()] = _operation(one)
+    # Each one's own body: by its name it would only refer to itself.
     components = {name: _inside(schema) for name, schema in _COMPONENTS.items()}
     return {
         "openapi": "3.1.0",
@@ -168,6 +169,7 @@ def _responses(one: Operation) -> dict[str, Any]:
         content = {MEDIA_TYPE: {"schema": reference(schemas.ERRORS)}}
         found[str(status)] = {"description": _ERRORS[status], "content": content}
     if one.path == "/healthcheck":
+        # Its 503 has the document of a good answer, and not that of an error.
         found["503"] = {**good, "description": "Something is wrong, as it says"}
     return found
 
@@ -188,6 +190,8 @@ def statuses(one: Operation) -> set[int]:
 
 def reference(schema: Schema | Any) -> Any:
     """A schema as it stands elsewhere: by its name where it has one."""
+    # By identity: two schemas that are equal are not the same thing, and only a shared object has
+    # the name.
     name = _NAMES.get(id(schema))
     return {"$ref": f"#/components/schemas/{name}"} if name else _inside(schema)
 

@@ -136,6 +136,7 @@ class Operation:
             elif len(texts) != 1:
                 raise Fault(400, "schema", f"query.{name[:60]}: expected it once")
             elif kind == "integer" and re.fullmatch(r"[0-9]{1,19}", texts[0], re.ASCII):
+                # What is no plain number stays a text: the schema then refuses it and names it.
                 found[name] = int(texts[0])
             else:
                 found[name] = texts[0]
@@ -151,6 +152,7 @@ def tags(header: str | None) -> tuple[str, ...]:
             "expected If-Match with the ETag of what was looked at: a decision is about something",
         )
     found = list(_TAG.finditer(header))
+    # All of the header has to be tags and commas: what is left over was not understood.
     rest = _TAG.sub("", header).replace(",", "").strip()
     if not found or rest:
         raise Fault(400, "bad-input", 'expected If-Match: "ETAG" as it was given, found another')
@@ -180,6 +182,7 @@ def read_moment(text: str, what: str) -> datetime:
         if found.tzinfo is not None:
             return found.astimezone(UTC)
     except (ValueError, OverflowError):
+        # Both, and a time without a zone, end in the one error below.
         pass
     raise Fault(400, "schema", f"{what}: expected a time such as 2026-11-24T12:00:00Z")
 

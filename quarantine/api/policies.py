@@ -59,6 +59,7 @@ class Authority:
         self._enforcer = policy.Enforcer(conf)
         self._enforcer.suppress_default_change_warnings = True
         self._enforcer.register_defaults(defaults(rules))
+        # At the start: what is wrong with a policy file shows before the first request.
         self._enforcer.load_rules()
 
     def allows(self, context: RequestContext, name: str, target: Mapping[str, Any]) -> bool:

@@ -370,6 +370,7 @@ EXEMPTION: Final = record(
 )
 HOST: Final = record(
     {
+        # Without it: a damaged row of a single host is an error, and no document.
         **{k: v for k, v in HOST_LINE["properties"].items() if k != "damaged"},
         "registered_at": MOMENT,
         "version": {**maybe(TEXT), "description": "Of nvme-eraser, by its last hello."},
@@ -589,6 +590,7 @@ CAMPAIGN_WORDS: Final[dict[str, Schema]] = {
 }
 _CAMPAIGN_QUERY: Final = {
     **request(CAMPAIGN_WORDS),
+    # Nothing named would be the whole fleet.
     "minProperties": 1,
     "description": "All of it has to fit.",
 }

@@ -20,18 +20,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_streams()
     try:
         code = Shell().run([*(sys.argv[1:] if arguments is None else arguments)])
+        # Here, where what goes wrong can still be told in one line.
         sys.stdout.flush()
         return code
     except (QuarantineError, EraserError) as error:
         warn(str(error))
         return error.exit_code
     except KeyboardInterrupt:
+        # 128 and the number of SIGINT, as shells have it.
         return 130
     except BrokenPipeError:
         # The reader went away (as head does): not worth a word.
         _stop_printing()
         return 1
     except OSError as error:
+        # An error of a file has its name; what is left is of the stream that we print to.
         if error.errno not in _UNWRITTEN or error.filename is not None:
             raise
         warn(f"stdout: not all is printed ({error.strerror}); what was asked for may be done")

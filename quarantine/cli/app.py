@@ -223,9 +223,11 @@ class Shell(App):
             try:
                 run = parts.conf.run
             except BadInputError:
+                # The first key is made before there is a configuration.
                 if isinstance(command, ControlCommand) and not command.configured(arguments):
                     return command.run(arguments)
                 raise
+            # Before the act: what cannot be written down is not done.
             keep_audit(run.audit_file, run.log_format)
         if not run.audit_file:
             return command.run(arguments)
@@ -237,6 +239,7 @@ class Shell(App):
         try:
             code = command.run(arguments)
         except BaseException as error:
+            # Also an interrupted one, for some of it may be done.
             AUDIT.info("%s %s: %s, by %s", name, said, type(error).__name__, users.who())
             raise
         AUDIT.info("%s %s: %s, by %s", name, said, code, users.who())

@@ -97,6 +97,7 @@ class ControlCommand(command.Command):
     @property
     def remote(self) -> bool:
         """The shell is the ``openstack`` program: what is asked for comes from a cloud's API."""
+        # Only the shell of the openstack program has one.
         return "client_manager" in vars(self.app)
 
     @property
@@ -137,6 +138,7 @@ class _Formatted(DisplayCommandBase[FormatterT], ControlCommand):
         try:
             return super().run(parsed_args) or self.exit_code
         except (QuarantineError, EraserError) as error:
+            # Our own shell ends with the error's code by itself.
             if not self.remote:
                 raise
             # A shell of others ends with 1 for everything.
@@ -150,6 +152,7 @@ class _Formatted(DisplayCommandBase[FormatterT], ControlCommand):
     def _cell(self, parsed_args: argparse.Namespace, name: str, value: Any) -> Any:
         if parsed_args.formatter in MACHINES:
             return plain(value)
+        # Other formats have the time itself: how long ago is for reading a table.
         cell = text(self.human(name, value) if parsed_args.formatter == "table" else value)
         csv = parsed_args.formatter == "csv" and isinstance(cell, str)
         if csv and str(cell).startswith(_FORMULAE):
@@ -163,6 +166,7 @@ class _Formatted(DisplayCommandBase[FormatterT], ControlCommand):
         try:
             return super()._generate_columns_and_selector(parsed_args, column_names)
         except ValueError as error:
+            # cliff raises it for a column that there is not.
             raise BadInputError(f"--column: {error}") from error
 
 
@@ -199,8 +203,11 @@ class Lister(_Formatted[ListFormatter], lister.Lister):
     ) -> Columns:
         """As much of a list as :func:`list_arguments` asks for. That there is more is said where
         nobody chose how much. ``bounded``: a list that is begun wherever it is asked for."""
+        # Whoever said how much gets that. The record here is read whole where nobody did, an API is
+        # not.
         if parsed_args.limit is not None or parsed_args.all or not (self.remote or bounded):
             return ask(parsed_args.limit)
+        # One more than is shown, to know whether there is more.
         names, rows = ask(REMOTE_LIMIT + 1)
         return names, _begun(rows)
 
@@ -213,6 +220,7 @@ class Lister(_Formatted[ListFormatter], lister.Lister):
         """By the columns that are asked for, the first one above all, as cliff does it."""
         if not parsed_args.sort_columns:
             return data
+        # From the last wanted column to the first: sorting is stable.
         rows, names = list(data), [self._normalize_column_name(name) for name in column_names]
         for wanted in reversed(parsed_args.sort_columns):
             column = self._normalize_column_name(wanted)

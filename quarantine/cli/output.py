@@ -31,6 +31,7 @@ def plain(value: Any) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
+    # What is inside of a dataclass may be a time or a slot again.
     flat = codec.plain(value)
     return plain(flat) if isinstance(flat, dict | list) else flat
 
@@ -47,6 +48,7 @@ def text(value: Any) -> str | int | float:
         return "\n".join(map(clean, value.split("\n")))
     if isinstance(value, list | tuple):
         return "\n".join(str(text(item)) for item in value)
+    # One without words of its own is shown as its members.
     mute = dataclasses.is_dataclass(value) and "__str__" not in vars(type(value))
     if mute or isinstance(value, Mapping):
         return json.dumps(plain(value), indent=2, sort_keys=True)

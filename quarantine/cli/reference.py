@@ -45,7 +45,7 @@ def _command(name: str, command: ControlCommand) -> Iterator[str]:
 
 
 def _arguments(parser: argparse.ArgumentParser) -> Iterator[str]:
-    # What excludes what is known to argparse alone.
+    # Only argparse itself knows which arguments exclude each other.
     groups = {
         id(action): group
         for group in parser._mutually_exclusive_groups

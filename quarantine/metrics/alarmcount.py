@@ -68,6 +68,7 @@ class AlarmCounter(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Takes it down, where it is an alarm or the end of one. The handler's own lock is held."""
         words = record.args if isinstance(record.args, tuple) else ()
+        # Other lines of that logger are nobody's call.
         if len(words) != 3 or not isinstance(words[0], AlarmCode):
             return
         code, about, text = words[0].value, words[1], str(words[2])
@@ -102,6 +103,8 @@ class AlarmCounter(logging.Handler):
         """Writes what was heard. Whether the record took it; if not, it is kept."""
         self.acquire()
         try:
+            # Taken away under the lock, and written without it: whoever calls people must not wait
+            # for the record.
             heard, self._heard = self._heard, Counter()
             calls, self._calls = self._calls, {}
         finally:
@@ -152,8 +155,11 @@ class AlarmCounter(logging.Handler):
         """Adds it to what was heard of the same before."""
         key = call.code, call.subject
         before = self._calls.get(key)
+        # The counts by code are kept in any case: they have no more keys than there are codes.
         if before is None and len(self._calls) >= MOST:
             return
+        # After an end alone a call begins anew. A call after calls keeps their first time and adds
+        # to their number; an end after calls says only that they are over.
         if before is not None and before.times:
             newest = call if call.times else replace(before, over_at=call.over_at)
             times = before.times + call.times
@@ -164,6 +170,7 @@ class AlarmCounter(logging.Handler):
         while not self._ended:
             self._news.wait()
             self._news.clear()
+            # What was not taken is tried again after a pause, or at once when more is heard.
             while not self._ended and not self.write():
                 self._news.wait(RETRY_SECONDS)
                 self._news.clear()

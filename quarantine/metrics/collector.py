@@ -69,6 +69,7 @@ class _Round:
                 self.found = dict.fromkeys(self._parts, error)
                 return
             for part, ask in self._parts.items():
+                # Each part costs the database something, and nobody reads it any more.
                 if self.late:
                     return
                 try:
@@ -138,6 +139,7 @@ class Collector:
             found = asked.get(part, _TOO_LATE)
             if isinstance(found, Exception):
                 up[part,] = 0
+                # Said once when a part goes and once when it comes back, not with each scrape.
                 if part not in self._down:
                     LOG.warning("metrics: no numbers of %s: %s", part, found)
                 self._down.add(part)
@@ -153,23 +155,27 @@ class Collector:
         """What can be answered in time. One round at a time: where the last one still hangs,
         nobody asks beside it."""
         end = time.monotonic() + ANSWER_SECONDS
+        # A record that hangs would else get one more thread with each scrape.
         if self._round is not None and not self._round.ended.wait(ANSWER_SECONDS):
             return {}
         self._round = _Round(self._store, self._parts)
         threading.Thread(target=self._round.run, name="metrics-round", daemon=True).start()
         if not self._round.ended.wait(max(0.0, end - time.monotonic())):
             self._round.late = True
+        # A copy: a late round goes on writing into its own.
         return dict(self._round.found)
 
     def _slots(self) -> Sequence[Metric]:
         now = self._clock()
         counts: dict[tuple[str, ...], float] = defaultdict(float)
         oldest: dict[tuple[str, ...], float] = defaultdict(float)
+        # The most slots first: labels are few, and these models get them.
         totals = sorted(self._store.slot_totals(), key=lambda total: -total.slots)
         self._models.seen(total.model for total in totals)
         for total in totals:
             state, model = names.state(total.state), self._models.label(total.model)
             counts[state, model, names.reason(total.state, total.hold_code)] += total.slots
+            # Another process wrote the time: its clock may be ahead.
             age = max((now - total.oldest).total_seconds(), 0.0)
             oldest[state, model] = max(oldest[state, model], age)
         return (
@@ -189,6 +195,7 @@ class Collector:
 
     def _certificates(self) -> Sequence[Metric]:
         chain = self._store.chain_total()
+        # Only what is new since the last scrape is read and added up.
         self._durations.read(self._store, chain.position)
         found: list[Metric] = [
             _counter("certificates", "Certificates in the record.", [], {(): chain.certificates}),
@@ -209,6 +216,7 @@ class Collector:
                 {model: _verify(sums) for model, sums in self._durations.sums.items()},
             ),
         ]
+        # An empty chain has no last certificate, and so no time of one.
         if chain.last_at is not None:
             found.append(
                 _gauge(
@@ -222,6 +230,8 @@ class Collector:
 
     def _late(self) -> Sequence[Metric]:
         now, overdue = self._clock(), self._limits.overdue_after
+        # Models with enough cases have limits of their own; all others have that of the
+        # configuration.
         since: dict[tuple[State, str], datetime] = {}
         limits: dict[tuple[str, ...], float] = {}
         for model, known in sorted(self._durations.paces.items()):
@@ -241,6 +251,7 @@ class Collector:
         if maintained.hosts or maintained.slots:
             found = self._store.late(since, otherwise, maintained=True)
             for (stored, name), count in found.items():
+                # Counted among all above, and taken out here: slots in maintenance call nobody.
                 late[names.state(stored), self._models.label(name)] -= count
                 quiet += count
         return (
@@ -326,6 +337,8 @@ class Collector:
                 "Hosts that were not heard for [detection]silent_after seconds; but for those in "
                 "maintenance.",
                 [],
+                # Three questions at three moments: a host heard in between must not make it
+                # negative.
                 {(): max(all_ - heard - quiet, 0)},
             ),
             _gauge(
@@ -349,6 +362,7 @@ class Collector:
         )
 
     def _refusals(self) -> Sequence[Metric]:
+        # Kinds without a refusal too, for the first one to be an increase.
         counts: dict[tuple[str, ...], float] = dict.fromkeys(
             ((kind,) for kind in sorted(names.KINDS)), 0
         )

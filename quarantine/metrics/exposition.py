@@ -57,6 +57,7 @@ class Exporter:
 
         from quarantine.metrics.collector import Collector
 
+        # Of its own: the library's default one has what any part of the process puts in.
         self._registry = CollectorRegistry()
         queues = None if lists is None else Queues(lists, doors.monotonic)
         self.collector = Collector(
@@ -72,6 +73,7 @@ class Exporter:
         """All metrics now, as :data:`CONTENT_TYPE`."""
         from prometheus_client import generate_latest
 
+        # One collects at a time: what is remembered between readings is for one thread.
         with self._lock:
             now = self._monotonic()
             if self._last is None or now - self._last[0] >= SAME_SECONDS:

@@ -36,6 +36,7 @@ class ModelNames:
         """These are the models of slots now, the most important ones first. Which have labels."""
         self._readings += 1
         wanted = [model for model in dict.fromkeys(models) if model is not None]
+        # All that are there now are marked before the first one gives way.
         for model in wanted:
             if model in self._known:
                 self._known[model] = self._readings
@@ -65,9 +66,12 @@ class ModelNames:
         if model is None:
             return ""
         if model not in self._known:
+            # A model that no slot has now, from a certificate: it takes a free label and drives
+            # nobody out.
             if len(self._known) >= self._most:
                 return OTHER
             self._known[model] = 0
+        # A drive chose it, and it goes into a line of the exposition.
         return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in model)
 
 

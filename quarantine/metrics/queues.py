@@ -49,17 +49,21 @@ class Queues:
         not asked for. Raises ``UnavailableError``."""
         names = sorted(hosts)
         kinds = {key(kind, host): kind.value for kind in MessageKind for host in names}
+        # Only lists that exist are asked for their lengths: most hosts' are empty.
         full = self._lists.full(list(kinds))
         kinds |= {host_queue(host): ORDERS for host in ordered}
         asked = [*full, *(name for name, kind in kinds.items() if kind == ORDERS)]
         lengths = dict(zip(asked, self._lists.lengths(asked), strict=True))
         now = self._monotonic()
+        # A list that was seen empty is forgotten here, and begins anew.
         waits = {name: self._since.get(name, now) for name, count in lengths.items() if count}
         self._since = waits
         found = {}
         for each in (*(kind.value for kind in MessageKind), ORDERS):
             its = [name for name in waits if kinds[name] == each]
             found[each] = QueueTotal(
+                # A key that is no list has the length -1: it counts as a list that is not empty,
+                # with no entries.
                 entries=sum(max(lengths[name], 0) for name in its),
                 hosts=len(its),
                 seconds=max((now - waits[name] for name in its), default=0.0),

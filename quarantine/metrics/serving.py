@@ -48,6 +48,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """In a thread, where there is a place."""
+        # Without waiting: this is the only thread that takes connections.
         if not self._places.acquire(blocking=False):
             self.shutdown_request(request)
             return
@@ -62,6 +63,8 @@ class _Server(ThreadingMixIn, WSGIServer):
         deadline = threading.Timer(REQUEST_SECONDS, _hang_up, [request])
         deadline.daemon = True
         try:
+            # Each read and write has a limit of its own, which a slow client never meets: this one
+            # ends it.
             deadline.start()
             super().process_request_thread(request, client_address)
         finally:
@@ -129,6 +132,7 @@ def run(where: tuple[str, int], make: Callable[[], Exporter], stop: threading.Ev
     try:
         exporter = make()
     except QuarantineError as error:
+        # The rest of the service goes on without metrics.
         LOG.error("metrics: none are served: %s", error)
         return
     told = False
@@ -139,6 +143,7 @@ def run(where: tuple[str, int], make: Callable[[], Exporter], stop: threading.Ev
             if not told:
                 LOG.error("metrics: expected to listen on %s port %d: %s", *where, error)
             told = True
+            # The program that has the address, such as our own former process, may end.
             stop.wait(RETRY_SECONDS)
             continue
         LOG.info("metrics on %s port %d", *where)

@@ -50,7 +50,7 @@ MOST_LISTED: Final = 5_000
 """Campaigns of one list."""
 
 WAIT_SECONDS: Final = 10.0
-"""For the preview of another."""
+"""How long a caller waits for the previews of others."""
 
 _CHUNK: Final = 500
 _TURN: Final = threading.Lock()
@@ -107,6 +107,8 @@ def preview(
         counts: Counter[str] = Counter()
         free: Counter[tuple[str, str | None]] = Counter()
         version = _Version(query)
+        # The whole fleet is walked once: for the version, the counts, and what is free of each
+        # class.
         for place in _places(store, query):
             version.has(place)
             counts[place.state] += 1
@@ -118,6 +120,7 @@ def preview(
         whole = Counter(store.taken_from_the_pool())
         whole.update(store.free_of_each_class())
         gone = store.taken_from_the_pool(claimed=True)
+    # One free drive of a model without a known case is enough: then nobody can say how long.
     longest: float | None = 0.0
     for _of, model in free:
         known = paces.get(model or "")
@@ -125,11 +128,15 @@ def preview(
             longest = None
         else:
             longest = max(longest, known.erase + known.verify)
+    # The pool is kept class by class, so models of one class are counted together.
     of_class = Counter[str]()
     for (of, _model), count in free.items():
         of_class[of] += count
+    # What is claimed counts as taken, though it is still on offer: it is about to be held.
     at_a_time = {of: spare(whole[of] - gone.get(of, 0), gone.get(of, 0), keep) for of in of_class}
+    # A class of which the pool can spare none now has no end that can be computed.
     stuck = any(not at_a_time[of] for of in of_class)
+    # Classes are worked off side by side: the one that takes the most turns decides.
     turns = (
         0 if stuck else max((math.ceil(of_class[of] / at_a_time[of]) for of in of_class), default=0)
     )
@@ -168,6 +175,7 @@ def begin(
     is begun, and how far it is cannot be read.
     """
     _require(query, keep)
+    # Before the record is asked: the id goes into the reasons of all holds of the campaign.
     if not _NAME.fullmatch(name):
         raise BadInputError(
             f"campaign: expected an id of 1 to 64 letters, digits, dots, hyphens and underscores, "
@@ -176,6 +184,8 @@ def begin(
     _require_words(reason, by)
     said = codec.canonical(_plain(query)).decode()
     with plane.parts() as parts:
+        # The version is made of the same rows that become the campaign's slots: nothing can change
+        # between what is compared and what is begun.
         version, slots = _Version(query), []
         for place in _places(parts.store, query):
             version.has(place)
@@ -187,10 +197,10 @@ def begin(
                 f"now ({len(slots)} slots); look at the preview again"
             )
         made = parts.store.begin_campaign(
-            # Digits that every database gives back as they were: a repetition says the same.
             name,
             query=said,
             reason=reason,
+            # Digits that every database gives back as they were: a repetition says the same.
             keep=round(keep, 4),
             by=by,
             slots=slots,
@@ -235,6 +245,7 @@ def each(plane: Plane) -> tuple[Campaign, ...]:
         found += more
         if len(more) < _CHUNK:
             break
+    # The second sort is stable: within each half the newest change stays first.
     found.sort(key=lambda one: one.changed_at, reverse=True)
     found.sort(key=lambda one: one.state in (CampaignState.STOPPED, CampaignState.DONE))
     return tuple(found[:MOST_LISTED])
@@ -262,6 +273,7 @@ def put(
 
 def advance(plane: Plane, name: str) -> int:
     """A turn, as the running service takes one in each round; how many slots were acted on."""
+    # It loads what talks to a cloud, which all other operations on campaigns do without.
     from quarantine.service.campaigns import CampaignWork
 
     with plane.assembly() as assembly:
@@ -294,9 +306,12 @@ def _places(store: Store, query: CampaignQuery) -> Iterator[CampaignPlace]:
 
 
 def _require(query: CampaignQuery, keep: float) -> None:
+    # A campaign about nothing in particular would erase the whole fleet.
     if query == CampaignQuery():
         raise BadInputError("campaign: expected a model, firmware, host, code or date, found none")
     try:
+        # A time in the first or the last hours of datetime's range overflows when it is put into
+        # UTC.
         _plain(query)
     except OverflowError:
         raise BadInputError(
@@ -329,6 +344,7 @@ def _outcome(store: Store, written: Campaign) -> CampaignView:
     try:
         return _view(store, written)
     except QuarantineError as error:
+        # It must not look as if nothing had been begun: the caller would begin another one.
         raise UnreadOutcomeError(
             f"campaign {written.id}: it is on record as {written.state}, and the service acts on "
             f"it; how far it is cannot be read now: {error}"

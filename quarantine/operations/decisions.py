@@ -169,20 +169,26 @@ def erase(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW)
             raise IllegalTransitionError(f"{record.slot}: {_why_not_again(record)}")
         return store.hold(record, holds.because(HoldCode.BY_PERSON, reason), by=decision.by)
 
+    # A hold that stands needs no second one: its release is the erase.
     if slots.versioned(plane, slot).slot.state is State.HELD:
         return release(plane, slot, reason=reason, decision=decision)
     try:
         held = _decide(plane, slot, decision, taken, needs_placement=True)
     except UnreadOutcomeError as error:
         raise _only_held(slot, f"what came of that cannot be read: {error.__cause__}") from error
+    # Placement still offers the drive then, so a server may get it: nothing is released.
     if held.unacted:
         raise _only_held(slot, f"Placement could not be told so: {held.unacted}")
     try:
+        # A server may have got the drive after the first question and before Placement had it
+        # reserved.
         if servers := _servers(plane, slot):
             raise _outrun(held.slot, servers[0])
+        # Only the hold just made is ended: where somebody else decided since, this is a StaleError.
         decision = replace(decision, versions=(held.version,))
         return release(plane, slot, reason=reason, decision=decision)
     except (UnreadOutcomeError, UnfinishedError):
+        # Both say already that something is done.
         raise
     except QuarantineError as error:
         # Whatever it is of the second half, to the caller it is not as if nothing had been done.
@@ -240,12 +246,15 @@ def _decide(
     with plane.assembly() as assembly:
         # Who is late anyway need not wait for Placement.
         _looked_at(assembly.store, slot, decision)
+        # The order matters: the record learns of a server, the decision is written, and it is acted
+        # on. Whoever dies behind the second step leaves the third to the service.
         unasked = _caught_up(assembly, slot, needs_placement=needs_placement)
         record = _decided(assembly.store, slot, decision, decide)
         unacted = unasked or _acted(assembly, record)
         if unacted:
             LOG.warning("%s: decided, and not acted on at once: %s", record.slot, unacted)
         try:
+            # The look may have moved the slot on.
             after = assembly.store.slot(record.slot) or record
             return SlotDecision(closely(assembly, after), unacted, version(after))
         except QuarantineError as error:
@@ -268,11 +277,13 @@ def _caught_up(assembly: Assembly, slot: Slot, *, needs_placement: bool) -> str:
     record says so with the look that follows.
     """
     record = known(assembly.store, slot)
+    # The record knows the server of a slot in use. A retired drive is never on offer.
     if record.state in (State.IN_USE, State.RETIRED):
         return ""
     try:
         servers = assembly.reconciler.consumers(record)
     except QuarantineError as error:
+        # Only in this state may Placement hand the drive out without the record knowing of it.
         if needs_placement and record.state in FREE_TO_SCHEDULE:
             raise UnavailableError(
                 f"{slot}: expected Placement to say whether a server has the drive by now: "
@@ -281,7 +292,10 @@ def _caught_up(assembly: Assembly, slot: Slot, *, needs_placement: bool) -> str:
         return str(error)
     if not servers:
         return ""
+    # The look writes into the record that a server has the drive.
     why = _acted(assembly, record)
+    # The record still takes the drive for free: a decision would be about a slot that is not as it
+    # is shown.
     if known(assembly.store, slot).state in FREE_TO_SCHEDULE:
         raise ConflictError(
             f"{slot}: {servers[0]} has the drive by now, and nothing is taken from a server; the "
@@ -292,10 +306,12 @@ def _caught_up(assembly: Assembly, slot: Slot, *, needs_placement: bool) -> str:
 
 def _acted(assembly: Assembly, record: SlotRecord) -> str:
     """A look; why it did not go through. The service may look in that moment too."""
+    # True in the last try alone.
     for is_last in (*(False,) * (_TRIES - 1), True):
         try:
             assembly.reconciler.look(record.slot)
         except ConflictError as error:
+            # The service was quicker with the same step: look at what it left.
             if is_last:
                 return str(error)
         except QuarantineError as error:
@@ -323,7 +339,10 @@ def _decided(
     decision: Decision,
     decide: Callable[[Store, SlotRecord], SlotRecord],
 ) -> SlotRecord:
+    # True in the last try alone.
     for last in (*(False,) * (_TRIES - 1), True):
+        # The version is held against the record in each try: a retry never decides about more than
+        # what was looked at.
         record = _looked_at(store, slot, decision)
         try:
             return decide(store, record)
@@ -338,6 +357,7 @@ def possible(state: State) -> frozenset[str]:
     """What a person can decide about a slot in this state: hold, release, retire, erase."""
     decisions = {Event.HELD: "hold", Event.RELEASED_BY_OPERATOR: "release", Event.RETIRED: "retire"}
     found = {decisions[event] for event in lifecycle.events(state) if event in decisions}
+    # Erase has no event of its own: it is a hold and a release.
     return frozenset(found | ({"erase"} if state in ERASED_AGAIN else set()))
 
 
@@ -374,6 +394,7 @@ def _why_not_again(record: SlotRecord) -> str:
 def _held_later(store: Store, record: SlotRecord, reason: str, by: Initiator | None) -> SlotRecord:
     if not reason.strip():
         raise IllegalTransitionError(f"{record.slot}: expected a reason for a hold, found none")
+    # No transition: the slot stays in use, and its server notices nothing.
     changes = SlotChanges(next_hold=NextHold(reason, by))
     note = f"to be held at its next release: {reason}"
     return store.amend(record, changes, note=note, by=by)
@@ -383,6 +404,7 @@ def _released(
     store: Store, record: SlotRecord, reason: str, new_drive: bool, by: Initiator | None
 ) -> SlotRecord:
     changes = SlotChanges()
+    # There is no hold to end yet: what is taken back is the one to come.
     if record.next_hold is not None and not new_drive:
         if not reason.strip():
             raise IllegalTransitionError(f"{record.slot}: expected a reason, found none")

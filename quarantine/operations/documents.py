@@ -94,6 +94,8 @@ def policy_for(
     """
     with plane.parts() as parts:
         approved = parts.store.policy(name)
+        # The policy of the configuration counts without being approved; an approved one of the same
+        # name comes before it.
         if approved is None and name != parts.policy.name:
             raise _missing("policy", name)
         content = approved.content if approved else parts.policy

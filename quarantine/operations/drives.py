@@ -20,7 +20,7 @@ MOST: Final = 100
 """Cases of a drive that are shown, the newest; its certificates have all of them."""
 
 _SLOTS: Final = 10
-"""Of these a drive is expected in one; several where somebody moved it."""
+"""Slots of a drive that are shown. It is expected in one; in several where somebody moved it."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ def page(plane: Plane, query: DriveQuery, *, limit: int, after: str = "") -> tup
 def show(plane: Plane, digest: str) -> DriveView:
     """One, by the digest of its identity. Raises ``UnknownError``."""
     with plane.parts() as parts:
+        # PostgreSQL refuses a NUL even in a question: in its storable form such a text finds
+        # nothing.
         record = parts.store.drive(storable(digest))
         if record is None:
             raise UnknownError(

@@ -104,6 +104,8 @@ def take(
     """
     with plane.assembly() as assembly:
         terms = replace(_terms(assembly, wish), reason=reason, by=by)
+        # One slot by its name is enrolled by itself: what stands in its way is an error then, and
+        # no line of a plan.
         if plan or wish.host is None or wish.address is None:
             return _take(assembly, wish, terms, plan=plan)
         slot = Slot(wish.host, wish.address)
@@ -130,6 +132,7 @@ def take_as_planned(
         raise BadInputError("enrol: expected a reason, found none")
     with plane.assembly() as assembly:
         terms = replace(_terms(assembly, wish), reason=reason, by=by)
+        # The survey is made anew, and its version is compared before anything is written.
         done = _take(assembly, wish, terms, behind=behind)
         taken = [one.slot for one in done.slots if one.fate is EnrolmentFate.FREE]
         # One, so that whoever looks on sees it begin; the running service has the others.
@@ -184,6 +187,7 @@ def _take(
 
 def plan_version(planned: Iterable[SlotPlan], terms: EnrolmentTerms) -> str:
     """What a plan says, as a digest."""
+    # Reasons are left out: they have times and words in them that decide nothing.
     slots = [[str(one.slot), one.fate, one.consumer, one.resource_class] for one in planned]
     return codec.digest([terms.profile, terms.policy, slots])[:32]
 
@@ -221,10 +225,12 @@ def enrol(
             raise BadInputError(planned.reason)
         return planned
 
+    # Outside of the try: what fails in the first look has changed nothing.
     planned = look()
     try:
         return _record(store, _reserved(placement, planned, look), terms)
     except UnavailableError as error:
+        # A write to Placement without an answer may have been done.
         raise _unfinished(error) from error
 
 
@@ -258,6 +264,8 @@ def _carried_out(
     planned: Iterable[SlotPlan],
     terms: EnrolmentTerms,
 ) -> tuple[SlotPlan, ...]:
+    # All of them leave the pool first, which is what protects tenants. Records, which may fail,
+    # come after: a slot without one stays reserved.
     reserved = [_reserved_or_refused(store, placement, one) for one in planned]
     done: list[SlotPlan] = []
     for one in reserved:
@@ -279,11 +287,15 @@ def _reserved(
     for _ in range(_ATTEMPTS):
         view = planned.view
         free = planned.fate is EnrolmentFate.FREE and view is not None
+        # Nothing to reserve: it is not free, or it is out of the pool already, by an earlier
+        # enrolment that ended early, by Nova or by our own custody.
         if not free or view is None or view.locked or view.custody(None) is not None:
             return planned
         try:
             custody.reserve(placement, view)
         except (ConflictError, NotFoundError):
+            # The provider moved since the look, and nothing was written. A server may have claimed
+            # the drive: its fate is decided anew.
             planned = look()
             continue
         return planned
@@ -315,6 +327,7 @@ def _again(
 
 def _record(store: Store, planned: SlotPlan, terms: EnrolmentTerms) -> SlotRecord:
     assert planned.view is not None
+    # Of a server that has the drive now, while the allocation that names its project is at hand.
     owners.learn(store, planned.view, planned.consumer)
     return store.enrol(
         planned.slot,

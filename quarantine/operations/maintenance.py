@@ -124,10 +124,13 @@ def _put(
     by: Initiator,
     behind: Collection[int] | None,
 ) -> Maintenance:
+    # True in the last try alone.
     for last in (*(False,) * (_TRIES - 1), True):
         try:
             return store.put_maintenance(subject, until=until, reason=reason, by=by, behind=behind)
         except StaleError:
+            # A StaleError is a ConflictError too, and no retry makes it right: the version is
+            # another one.
             raise
         except ConflictError:
             # A slot's progress, say, or another's word: the next try sees which.
@@ -149,6 +152,7 @@ def _require_known(store: Store, subject: Subject) -> None:
             return
         raise UnknownError(f"{subject}: expected an enrolled slot")
     host = storable(subject.host)
+    # A host may have enrolled slots before it is registered: its delays can be expected too.
     if store.host(host) is None and not store.slots(host=host):
         raise UnknownError(
             f"host {codec.shown(subject.host)}: expected a registered host, or one with enrolled "

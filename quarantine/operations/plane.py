@@ -87,6 +87,8 @@ class ServingPlane(Plane):
 
     def _store(self) -> Store:
         with self._lock:
+            # A server may fork after it was loaded: two processes on one connection would read each
+            # other's answers.
             if self._kept is None or self._kept[0] != os.getpid():
                 self._kept = os.getpid(), self.open_store()
             return self._kept[1]

@@ -15,7 +15,7 @@ from quarantine.doors import Monotonic
 from quarantine.errors import QuarantineError, UnavailableError, UnreadableError
 
 WAIT_SECONDS: Final = 5.0
-"""For the look of another."""
+"""How long a caller waits for somebody else's look."""
 
 _OF_ALL: Final = (UnavailableError, UnreadableError)
 """Failures of the record. Others are of what was asked; who waits may have asked for another."""
@@ -41,7 +41,11 @@ class SharedTurn:
         if not self._lock.acquire(timeout=WAIT_SECONDS):
             raise UnavailableError(f"database: expected an answer within {WAIT_SECONDS:g} s")
         try:
+            # The record failed somebody while this caller waited: to ask again would hang as long
+            # once more.
             if self._failed is not None and asked <= self._failed[0]:
+                # Several threads raise the same exception: each would add its frames to the
+                # traceback.
                 raise self._failed[1].with_traceback(None)
             try:
                 yield

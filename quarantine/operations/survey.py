@@ -68,10 +68,13 @@ def decide(
     if record is not None:
         words = f"enrolled, {record.state} since {record.entered_at:%Y-%m-%d %H:%M}"
         return replace(planned, fate=EnrolmentFate.KNOWN, reason=words)
+    # Our own custody, which is known by its consumer type, is nobody's use.
     others = view.foreign(None)
+    # Used or not: without the trait Nova would not reserve the drive when its server lets go.
     trouble = _trouble(view, seen, one_time_use=one_time_use, used=bool(others))
     if trouble:
         return replace(planned, reason=trouble)
+    # Before the drive is judged: nothing is taken from a server, whichever drive it has.
     if others:
         return replace(planned, fate=EnrolmentFate.IN_USE, consumer=others[0].consumer)
     if drive is not None and drive.retired:
@@ -99,6 +102,7 @@ def _trouble(view: View, seen: SeenDrive | None, *, one_time_use: bool, used: bo
         return ""
     if wrong := misplaced(seen):
         return wrong
+    # Only a free drive has to be there: while a guest has it a drive is on vfio-pci.
     if not used and seen.driver != _AT_REST:
         return (
             f"expected a drive that nobody has on the driver {_AT_REST}, its host says "
@@ -123,6 +127,7 @@ def survey(
     burnt = {p.uuid: p for p in placement.one_time_use(host)}
     found = dict(burnt)
     if host is not None:
+        # Those without the trait too: they are told as refused, and not passed over silently.
         found |= {p.uuid: p for p in placement.by_host(host)}
     if resource_class is not None:
         offered = placement.offered(resource_class)
@@ -141,6 +146,7 @@ def survey(
     planned = tuple(
         one
         for one in looks
+        # One that never stood still has no view, so its class is not known: it is told in any case.
         if one is not None and (one.view is None or resource_class in (None, one.resource_class))
     )
     if not planned:

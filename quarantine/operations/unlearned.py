@@ -84,9 +84,11 @@ def _whose(
     # Where it was seen last is any host's newest word; the other two are of its first, and of its
     # last use and erase.
     places = (drive.slot, drive.dirty_slot, drive.certified_slot) if drive is not None else ()
+    # Another place on the same host is no other host's word: it is this one that names the drive.
     for place in places:
         if place is not None and place.host != here.host:
             return f"was in {place}"
+    # Last: what was found above is enough to say no, and only a yes needs every host's word.
     if unread:
         raise UnreadableError(unread[0])
     return ""

@@ -111,6 +111,7 @@ def _query(wish: CampaignWish) -> dict[str, str]:
 
 
 def _percent(share: float) -> str:
+    # The preview's query takes whole percents. Binary digits make 0.07 of 100 a little more than 7.
     percent = round(share * 100)
     if abs(percent - share * 100) > 1e-9:
         raise BadInputError(f"--keep: expected whole hundredths for a preview, found {share:g}")

@@ -36,7 +36,7 @@ _CODES: Final[Mapping[str, type[QuarantineError]]] = {
 }
 """By what the API calls an error."""
 _TOLD: Final = frozenset({"unavailable", "outcome-unread", "unfinished"})
-"""Errors of the server's whose words say what was done."""
+"""Codes of errors of the server whose own words say what was done."""
 _STATUSES: Final[Mapping[int, type[QuarantineError]]] = {
     400: BadInputError,
     401: ForbiddenError,
@@ -144,17 +144,20 @@ class Api:
         name, left, asked = name or path[-1], limit, list(words)
         seen: set[str] = set()
         while True:
+            # No page is asked for with more than is wanted.
             some = [] if left is None else [("limit", str(min(left, 1000)))]
             document = self.get(*path, words=[*asked, *some]).document
             found = document.get(name)
             if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
                 raise AnswerError(f"{'/'.join(path)}: expected a list of {name}, found another")
+            # A server may give more than it was asked for.
             yield from found if left is None else found[:left]
             if left is not None and (left := left - len(found)) <= 0:
                 return
             marker = _marker(document.get(f"{name}_links"))
             if marker is None:
                 return
+            # A server that errs, or a proxy that caches, must not keep a command for ever.
             if marker in seen:
                 raise AnswerError(f"{'/'.join(path)}: the link to the next page leads back")
             seen.add(marker)
@@ -166,6 +169,7 @@ class Api:
             if not endpoint:
                 raise exceptions.EndpointNotFound
             found = self._http.request(
+                # The catalogue may name the service with its version or without.
                 f"{endpoint.rstrip('/').removesuffix('/v1')}/v1/{_quoted(path)}",
                 method,
                 params=list(words),
@@ -179,6 +183,7 @@ class Api:
                 "--os-nvme-endpoint names its URL"
             ) from error
         except (exceptions.Unauthorized, exceptions.Forbidden) as error:
+            # Of Keystone: an answer of the API is never an exception here.
             raise ForbiddenError(str(error)) from error
         except exceptions.ClientException as error:
             raise UnavailableError(f"{error}{_doubt(method)}") from error
@@ -235,6 +240,7 @@ def _error(found: Any, method: str) -> QuarantineError:
         code, words = str(said["code"]).removeprefix(_PREFIX), str(said["detail"])
     except (ValueError, KeyError, TypeError, RecursionError):
         code, words = "", f"expected an answer of the API, found {_begin(found)!r}"
+    # A 4xx is a clear no. Of anything else, a proxy's 502 say, nobody knows what was done.
     if code not in _TOLD and (status < 300 or status >= 500):
         words += _doubt(method)
     request = found.headers.get("X-Openstack-Request-Id", "")

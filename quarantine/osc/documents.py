@@ -22,6 +22,7 @@ def provider(words: str) -> str:
     if "/" not in words:
         return words
     place = slot(words)
+    # As Nova names the provider; our own addresses are in lower case.
     return f"{place.host}_{place.address.upper()}"
 
 
@@ -37,6 +38,7 @@ def rows_of(
             row = members_of(names, make, one)[1]
             yield row
             # Of slots the remarks say it.
+            # After its row, so that the warning stands below it.
             if (words := one.get("damaged")) and "remarks" not in names:
                 warn(f"{' '.join(str(value) for value in row[:3])}: {words}")
 
@@ -62,6 +64,7 @@ def understood(make: Callable[[], T], doubt: str = "") -> T:
     try:
         return make()
     except (KeyError, TypeError, ValueError, AttributeError) as error:
+        # All that reading a document of another shape can raise: what answered may be anything.
         why = f"{type(error).__name__}: {error}"
         raise AnswerError(
             f"expected a document of the API, found another ({why}){doubt}"

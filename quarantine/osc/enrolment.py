@@ -53,6 +53,7 @@ def _words(wish: EnrolmentWish) -> dict[str, str]:
 def _said(found: ApiAnswer) -> Enrolment:
     def read() -> Enrolment:
         slots = found.document["slots"]
+        # The API refuses a plan without slots: a document without any is not its own.
         if not isinstance(slots, list) or not slots:
             raise ValueError("slots: expected one or more, found none")
         lines = tuple(map(_line, slots))

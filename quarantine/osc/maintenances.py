@@ -50,6 +50,7 @@ class ApiMaintenances:
         try:
             found = self._api.get(*_path(subject))
         except UnknownError:
+            # Version 0 has the server compare too: somebody may begin one in the meantime.
             warn(f"{act}: {subject} is not in maintenance")
             return "0"
         _names, (said, until, reason, by, *_rest) = _one(found)

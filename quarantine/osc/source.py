@@ -131,6 +131,7 @@ class ApiSource:
         """What is decided about, how far its case is, and the version."""
         provider = documents.provider(name)
         found = self._api.get("slots", provider)
+        # After the slot, whose version is shown: what follows is only how far its case is.
         case = self._api.get("slots", provider, "case").document
         return documents.versioned(_slot({**case, **found.document}), found.version)
 
@@ -149,6 +150,7 @@ class ApiSource:
     def act(self, decision: SlotAct) -> Acted:
         """Looks, says at what, and decides about just that."""
         name = documents.provider(decision.slot)
+        # What is about to be decided about is told in any case, also where a version was given.
         found = self._api.get("slots", name)
         warn(f"{decision.act}: {_told(found.document)}")
         body: dict[str, Any] = {"reason": decision.reason}
@@ -156,6 +158,7 @@ class ApiSource:
             body["new_drive"] = True
         if decision.act is Act.HOLD and decision.at_next_release:
             body["at_next_release"] = True
+        # A version that was seen before counts for more than the look just now.
         version = decision.seen or found.seen
         done = self._api.act("slots", name, decision.act, body=body, version=version)
         shown = documents.understood(
@@ -177,6 +180,7 @@ class ApiSource:
     def capacity(self, *, flavor: str | None, host: str | None) -> Columns:
         """As the API has it."""
         words = [(n, value) for n, value in (("flavor", flavor), ("host", host)) if value]
+        # The command has no --limit: pages are as large as the API gives them.
         found = self._api.each("capacity", words=[*words, ("limit", "1000")])
         return documents.rows_of(_CAPACITY, _capacity, found)
 
@@ -217,11 +221,13 @@ class ApiSource:
         """As the API hands them over."""
         digest = self._digest(name)
         token = self._api.text("certificates", digest, "signed")
+        # The name of a file is made of the digest: another certificate must not be saved under it.
         if _said_digest(token) != digest:
             raise AnswerError(f"certificate {digest}: expected it, found another under its name")
         try:
             found = self._api.get("certificates", digest, "testimony").document
         except UnknownError:
+            # None was kept: the certificate can be saved and verified without it.
             return Papers(digest, token)
         return documents.understood(
             lambda: Papers(
@@ -289,6 +295,7 @@ class ApiSource:
         from quarantine.operations.papers.keys import TrustedKeys
 
         papers, what = self.papers(digest), f"certificate {digest}"
+        # Nothing that the API says of it counts: only the texts, and keys that are here.
         given = None
         if papers.host_key is not None:
             given = certificates.testimony_given(papers.order, papers.report, papers.host_key, what)
@@ -302,6 +309,7 @@ class ApiSource:
         if _PART.fullmatch(name):
             raise BadInputError("certificate: expected its whole digest, 64 hexadecimal digits")
         found = ""
+        # In the chain's order: the last one is the newest.
         for one in self._api.each("certificates", words=[("slot", documents.provider(name))]):
             found = str(one.get("digest"))
         if not _DIGEST.fullmatch(found):
@@ -340,6 +348,7 @@ def _slot_line(one: Document) -> Document:
         "model": one["model"] or "",
         "serial": one["serial"] or "",
         "consumer": one["server"],
+        # In this order, without what is empty and what is said twice.
         "remarks": "; ".join(dict.fromkeys(filter(None, said))),
     }
 
@@ -417,6 +426,7 @@ def _line_of_fleet(one: Document) -> Document:
 
 def _host(one: Document) -> Document:
     said: dict[str, Any] = {}
+    # A list's host has none of these.
     if "drives" in one:
         said = {
             "version": one["version"],
@@ -519,6 +529,7 @@ def _said_digest(token: str) -> str:
     """The digest of what a token says; empty where it is none."""
     try:
         part = token.split(".")[1]
+        # The payload of a compact JWS; its base64url comes without padding (RFC 7515).
         raw = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
     except (IndexError, ValueError):
         return ""

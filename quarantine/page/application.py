@@ -47,7 +47,7 @@ _DONE: Final = {
     "outcome-unread": "It is decided, and cannot be shown now",
     "unfinished": "It ended in the middle",
 }
-"""Instead, for faults behind which something may be done: what is away is not what matters."""
+"""Titles of faults after which something may be done: that matters more than what is away."""
 
 _HTML: Final = "text/html; charset=utf-8"
 
@@ -55,6 +55,7 @@ _HTML: Final = "text/html; charset=utf-8"
 def make(plane: ServingPlane, authority: Authority) -> Application:
     """The page's own application, behind the API's guard."""
     app: falcon.App[Any, Any] = falcon.App(media_type=_HTML)
+    # Forms are read by forms.read alone, which is strict.
     app.req_options.auto_parse_form_urlencoded = False
     app.req_options.keep_blank_qs_values = True
     app.req_options.strip_url_path_trailing_slash = True
@@ -78,6 +79,7 @@ def make(plane: ServingPlane, authority: Authority) -> Application:
 def answer(environ: Environ, start: StartResponse, fault: Fault) -> Iterable[bytes]:
     """A fault as a whole page."""
     headers, cookies = {**HEADERS, **fault.headers}, list[str]()
+    # The form takes the place of the page that was asked for, so its answer has a token in it.
     if fault.status == 401 and environ.get(login.OFFERED):
         raw, cookies = login.unknown_caller(environ)
         headers["Cache-Control"] = "no-store, private"
@@ -105,6 +107,8 @@ class _Static:
         _dress(resp)
         resp.content_type = render.TYPES[name]
         resp.data = render.STATIC[name]
+        # The address has the mark of this very text. Under another mark, as after an upgrade, it
+        # must not be kept for ever.
         if req.get_param("v") == render.MARKS[name]:
             resp.set_header("Cache-Control", "public, max-age=31536000, immutable")
 
@@ -132,12 +136,14 @@ class _PageResource:
     def _responder(self, view: PageView) -> Any:
         def respond(req: falcon.Request, resp: falcon.Response, **names: str) -> None:
             context = req.env.get(CONTEXT)
+            # No view is public: without a caller from the guard nothing is shown.
             if context is None:
                 raise unknown_caller()
 
             def allows(name: str) -> bool:
                 return self._authority.allows(context, name, {})
 
+            # Before a word of the request is read, as in the API.
             if not allows(view.rule):
                 raise Fault(403, "forbidden", f"expected a caller with the rule {rule(view.rule)}")
             documents.check_names(names)
@@ -163,6 +169,7 @@ def _send(visit: Visit, resp: falcon.Response, shown: Shown) -> None:
         # Nothing of it is there for who comes after the logout.
         resp.set_header("Cache-Control", "no-store, private")
     for name, value in shown.headers.items():
+        # Falcon refuses it as a plain header: there may be several.
         if name == "Set-Cookie":
             resp.append_header(name, value)
         else:
@@ -173,6 +180,7 @@ def _send(visit: Visit, resp: falcon.Response, shown: Shown) -> None:
     elif shown.raw is not None:
         resp.content_type, resp.data = shown.media_type, shown.raw
     elif visit.query.get("part") and shown.live is not None:
+        # The script of an open page asks for what has changed, and draws no page.
         _send_part(visit.req, resp, shown)
     else:
         words = {"live": shown.live.by_id() if shown.live else {}, **shown.words}
@@ -183,6 +191,7 @@ def _send(visit: Visit, resp: falcon.Response, shown: Shown) -> None:
 def _send_part(req: falcon.Request, resp: falcon.Response, shown: Shown) -> None:
     assert shown.live is not None
     raw = json.dumps(shown.live.plain(), separators=(",", ":")).encode()
+    # A mark for equal bytes, and no defence: a collision shows an old piece until the next change.
     tag = f'"{zlib.crc32(raw):08x}-{len(raw)}"'
     resp.set_header("ETag", tag)
     if req.get_header("If-None-Match") == tag:

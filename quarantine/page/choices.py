@@ -88,6 +88,7 @@ CHOICES: Final = {
 def possible(view: SlotView, allows: Callable[[str], bool]) -> list[dict[str, Any]]:
     """For a template: what this caller can decide about this slot now."""
     now = decisions.possible(view.state)
+    # These two depend on more than the state; the others are the state's alone.
     fits = {
         HOLD_LATER: view.state is State.IN_USE and not view.next_hold,
         TAKE_BACK: bool(view.next_hold),

@@ -103,6 +103,7 @@ def read(req: falcon.Request) -> dict[str, str]:
         )
     except ValueError:
         raise Fault(400, "bad-input", "expected a form of this page, in UTF-8") from None
+    # Of two fields with one name nobody knows which the person saw.
     if len(dict(pairs)) != len(pairs):
         raise Fault(400, "bad-input", "expected each field once")
     # A text area ends its lines as mail does.
@@ -119,6 +120,8 @@ def check(req: falcon.Request, fields: Mapping[str, str], user: str) -> None:
         raise _refused("the browser says that it did not come from a page of this site")
     secret, given = secret_of(req), fields.get("token", "")
     expected = token(secret, user)
+    # Without a secret the token would be one that anybody can compute. In constant time, over
+    # bytes: a text with other characters than ASCII would raise.
     if not secret or not hmac.compare_digest(given.encode(), expected.encode()):
         raise _refused(
             "its form was made for another session or another caller, or the browser kept no "
@@ -127,6 +130,7 @@ def check(req: falcon.Request, fields: Mapping[str, str], user: str) -> None:
 
 
 def _same_origin(req: falcon.Request) -> bool:
+    # No script can set it: names that begin with Sec- are the browser's.
     site = req.get_header("Sec-Fetch-Site")
     if site is not None:
         return site == "same-origin"

@@ -28,7 +28,7 @@ LOGOUT: Final = "/page/logout"
 OFFERED: Final = "nvme_quarantine.login"
 """In the environment of a request: who is unknown is shown the form."""
 BY_COOKIE: Final = "nvme_quarantine.by_cookie"
-"""There too: who the caller is was in our cookie. No header reaches either."""
+"""There too: the caller's token came from our cookie. No header can set either of the two."""
 
 REFUSED_SECONDS: Final = 1.0
 """A login that is refused takes as long as this at least, while not too many sleep."""
@@ -53,6 +53,7 @@ def enter(conf: cfg.ConfigOpts, environ: Environ) -> None:
         return
     environ[OFFERED] = True
     token = forms.cookie_of(environ, COOKIE)
+    # What cannot be a token never reaches Keystone.
     if is_token(token) and not environ.get("HTTP_X_AUTH_TOKEN"):
         environ["HTTP_X_AUTH_TOKEN"] = token
         environ[BY_COOKIE] = True
@@ -90,6 +91,7 @@ def form(
 def unknown_caller(environ: Environ) -> tuple[bytes, list[str]]:
     """The form, in place of what somebody wanted to see who is not known, or not any more."""
     req = falcon.Request(environ)
+    # A form that was sent without a login is not sent again: its way back is the first page.
     back = req.relative_uri.removeprefix(req.root_path) if req.method in ("GET", "HEAD") else ""
     said = ""
     if environ.get(BY_COOKIE):
@@ -156,6 +158,7 @@ class LoginPlace:
             raise Fault(400, "bad-input", f"expected at most {_MAX} characters of each")
         name = key(typed["domain"], typed["user"])
         with self._patience.turn(address) as got:
+            # Before the try is counted: whoever is sent away for others' sake has tried nothing.
             if not got:
                 raise _later("others are logging in", 2)
             if wait := self._patience.tried(name, address):
@@ -164,6 +167,7 @@ class LoginPlace:
             try:
                 token = self._keystone.token(Login(password=password, **typed))
             except Fault as fault:
+                # Keystone said nothing of the password.
                 if fault.status != 401:
                     self._patience.give_back(name, address)
                     raise
@@ -192,6 +196,7 @@ class LogoutPlace:
     def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
         forms.check(req, forms.read(req), "")
         token = forms.cookie_of(req.env, COOKIE)
+        # Asked first, for the cookie has the token. It is forgotten whatever Keystone says.
         ended = not is_token(token) or self._keystone.revoke(token)
         _send(resp, 303, b"", [_cookie("", "; Max-Age=0"), forms.set_cookie(forms.new_secret())])
         resp.set_header("Location", f"{req.root_path}{LOGIN}?out={'1' if ended else '2'}")

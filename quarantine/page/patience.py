@@ -48,12 +48,15 @@ def address_of(remote: str | None) -> str:
         return ""
     if isinstance(found, ipaddress.IPv4Address):
         return str(found)
+    # A socket that takes both kinds shows IPv4 callers so.
     if found.ipv4_mapped is not None:
         return str(found.ipv4_mapped)
     return str(ipaddress.ip_network((found, _NETWORK), strict=False))
 
 
 def _plain(text: str) -> str:
+    # NFKD takes accents off their letters, and what is left of them is not alphanumeric. A name of
+    # such signs alone stays as it is.
     spelt = unicodedata.normalize("NFKD", text.casefold())
     return "".join(sign for sign in spelt if sign.isalnum()) or text
 
@@ -81,6 +84,7 @@ class LoginPatience:
             yield got
         finally:
             with self._lock:
+                # A bool counts as 0 or 1.
                 self._turns[address] -= got
                 self._turns += Counter()  # without those that have none
 
@@ -100,14 +104,17 @@ class LoginPatience:
         which, now = (name, address), self._now()
         with self._lock:
             count, last = self._tries.get(which, (0, now))
+            # Long ago: it begins anew.
             if now - last > FORGOTTEN:
                 count = 0
+            # 1, 2, 4 ... seconds; the exponent is bounded, for tries are not.
             pause = min(LONGEST, 2.0 ** min(count - FREE, 10)) if count >= FREE else 0.0
             left = last + pause - now
             if pause and left > 0:
                 return left
             self._tries[which] = count + 1, now
             self._tries.move_to_end(which)
+            # Whoever makes up names must not fill the memory. What is dropped is the longest ago.
             while len(self._tries) > NAMES:
                 self._tries.popitem(last=False)
             return 0.0

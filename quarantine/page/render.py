@@ -68,13 +68,14 @@ def _read(name: str) -> bytes:
 
 STATIC: Final = {name: _read(name) for name in TYPES}
 MARKS: Final = {name: hashlib.sha256(raw).hexdigest()[:12] for name, raw in STATIC.items()}
-"""A name in the address for each text of a file: whoever has it asks for it once."""
+"""By file, a digest of its text for its address: a browser asks for each text once."""
 
 
 def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader(__package__ or ""),
         autoescape=select_autoescape(default=True, default_for_string=True),
+        # A name that is missing is an error of ours, and no empty text about a drive.
         undefined=StrictUndefined,
         finalize=texts.shown,
         trim_blocks=True,
@@ -97,6 +98,7 @@ _TEMPLATES: Final = _environment()
 
 def page(name: str, words: Mapping[str, Any]) -> bytes:
     """A whole page."""
+    # Half a surrogate pair, which JSON can bring along, has no UTF-8: it is spelt out.
     return _TEMPLATES.get_template(name).render(words).encode("utf-8", "backslashreplace")
 
 

@@ -63,6 +63,7 @@ def shown(value: Any) -> Any:
 def marked(words: str) -> Markup:
     """A remedy: its commands as code, its links as their words."""
     plain = _LINK.sub("", visible(" ".join(words.split())))
+    # Escaped first: the only tags in it are those that are put in here.
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(plain))))  # noqa: S704  escaped before
 
 

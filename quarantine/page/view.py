@@ -111,6 +111,7 @@ class PageView:
             values = [value] if isinstance(value, str) else list(value)
             if kept := [one for one in values if one]:
                 given[name] = kept
+        # The API's own reader: numbers, lists and what is refused are the same there and here.
         reader = Operation("GET", self.path, "", lambda _: None, query=self._queries())  # type: ignore[arg-type, return-value]
         found = reader.read_query(given)
         documents.check(found, self._validator(), "query")

@@ -30,6 +30,7 @@ class Refused:
 def beside(visit: Visit, looks: str, wrong: Refused, shown: Callable[[], Shown]) -> Shown:
     """The refusal beside the form, on the page of what it is about; by itself for who may not look
     at that: rules may let somebody act who sees nothing. Raises ``Fault``."""
+    # The form shows the thing itself, which the rule to act alone does not let him see.
     if visit.allows(looks):
         return shown()
     # What else is said of a change is of the form.
@@ -44,6 +45,7 @@ def same(method: str, path: str) -> Operation:
 
 def refused(body: Mapping[str, Any], operation: Operation) -> Refused | None:
     """What is wrong with a wish; None where nothing is. A reason is in each."""
+    # First, for which there are kinder words than the schema's.
     if not str(body.get("reason", "")).strip():
         return Refused(400, *UNSAID)
     try:

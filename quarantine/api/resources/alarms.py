@@ -44,6 +44,7 @@ def marker_of(last: AlarmLine) -> str:
 def read_marker(text: str) -> AlarmMark:
     """Raises :class:`Fault`."""
     at, _, number = text.partition("~")
+    # Eighteen digits fit the 64 bits of a column.
     if not (number.isascii() and number.isdigit() and len(number) <= 18):
         raise Fault(400, "schema", "query.marker: expected it as a link to the next page has it")
     return AlarmMark(int(number), read_moment(at, "query.marker"))

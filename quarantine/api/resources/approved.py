@@ -57,6 +57,7 @@ def _page(ask: Ask, name: str, found: Sequence[ApprovedLine[Any]]) -> Reply:
 
 
 def _content(ask: Ask) -> bytes:
+    # The version that was looked at is of the path's name: another one must not be approved by it.
     if ask.body["name"] != ask.names["name"]:
         raise Fault(400, "schema", "body.name: expected the name in the path")
     return codec.canonical(ask.body)
@@ -71,6 +72,7 @@ def _behind(ask: Ask) -> tuple[int, ...]:
         return (0,)
     numbers = [int(one) for one in ask.versions if one.isascii() and one.isdigit()]
     # A version that there never is: what was named is none.
+    # The column has 32 bits: a database would fail where a greater number is asked for.
     return tuple(number for number in numbers if 0 < number < 2**31) or (-1,)
 
 

@@ -76,6 +76,7 @@ def begin(ask: Ask) -> Reply:
 def lines(ask: Ask) -> Reply:
     """A page of its slots."""
     marker = ask.query.get("marker", "_")
+    # From the right: a host's name may have an underscore, an address has none.
     host, sign, address = marker.rpartition("_")
     if not sign or not marker.isascii():
         raise Fault(400, "schema", "query.marker: expected it as a link to the next page has it")
@@ -106,6 +107,7 @@ def stop(ask: Ask) -> Reply:
 def _put(ask: Ask, state: CampaignState) -> Reply:
     numbers = [int(one) for one in ask.versions if one.isascii() and one.isdigit()]
     # A version that there never is: what was named is none.
+    # The column has 32 bits: a database would fail where a greater number is asked for.
     behind = tuple(number for number in numbers if 0 < number < 2**31) or (-1,)
     name, reason = ask.names["campaign"], ask.body["reason"]
     found = campaigns.put(ask.plane, name, state, reason=reason, by=ask.by, behind=behind)

@@ -50,6 +50,8 @@ class _SharedCounts:
         asked = self._now()
         with self._turn.turn():
             began, found = self._known(flavor)
+            # Whoever counted while this caller waited may have begun before it asked: that count
+            # may miss what the caller has just done.
             if began < asked:
                 began, found = self._now(), capacity.show(plane, flavor=flavor)
                 self._last[flavor] = began, found
@@ -100,6 +102,7 @@ def _flavor(found: Found, marker: str) -> Found:
 
 def _host(found: Found, marker: str) -> Found:
     """Those behind a host's place, as the places are now."""
+    # Filled up where parts are missing: an empty one is no number, and so the marker is refused.
     sold, at, missing, host = (marker.split("~", 3) + [""] * 4)[:4]
     try:
         place = (sold == "1", float(at), int(missing), host)
@@ -110,6 +113,7 @@ def _host(found: Found, marker: str) -> Found:
 
 def _marker(one: Capacity) -> str:
     later, at, missing, host = capacity.nearest(one)
+    # repr has every digit: the place compares equal when it is read back.
     return f"{later:d}~{at!r}~{missing}~{host}"
 
 

@@ -55,6 +55,8 @@ def find(ask: Ask) -> Reply:
 def show(ask: Ask) -> Reply:
     """One, checked: its signature, its chain's place, and against its testimony."""
     digest = _digest(ask)
+    # First whether it is there: an UnknownError is a BadInputError too, and would be taken below
+    # for one that does not hold.
     stored = certificates.stored(ask.plane, digest)
     try:
         shown = certificates.show(ask.plane, digest, TrustedKeys())
@@ -109,6 +111,7 @@ def _slot_lines(plane: Plane, query: SlotQuery) -> Iterator[bytes]:
     """The last one is the end: nobody knows beforehand how many slots will fit while they are sent,
     and behind a proxy that asks by HTTP/1.0 an answer that is cut off looks whole."""
     found, count = slot_operations.each(plane, query), 0
+    # In portions: one question for the hosts of many slots, and not all of the fleet in memory.
     while some := list(itertools.islice(found, SOME)):
         quiet = maintenance.in_effect(plane, {one.host for one in some})
         for one in some:

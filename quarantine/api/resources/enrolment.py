@@ -37,6 +37,7 @@ def _wish(ask: Ask, words: Any) -> EnrolmentRequest:
             resource_class=words.get("resource_class"),
         )
     except KeyError as error:
+        # The schema of a body asks for it; words of a query may all be left out.
         raise Fault(400, "schema", "query.profile: expected the name of a profile") from error
     except ValueError as error:
         raise Fault(400, "bad-input", str(error)) from error

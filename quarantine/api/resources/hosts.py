@@ -20,6 +20,7 @@ def find(ask: Ask) -> Reply:
         after=ask.query.get("marker", ""),
         silent=None if silent is None else silent == "true",
     )
+    # One question each for the whole page.
     known = hosts.defences(ask.plane, [one.name for one in found])
     quiet = hosts.maintained(ask.plane, [one.name for one in found])
     said: dict[str, Any] = {

@@ -99,6 +99,7 @@ def _behind(ask: Ask) -> tuple[int, ...]:
         return (0,)
     numbers = [int(one) for one in ask.versions if one.isascii() and one.isdigit()]
     # A version that there never is: what was named is none.
+    # The column has 32 bits: a database would fail where a greater number is asked for.
     return tuple(number for number in numbers if 0 < number < 2**31) or (-1,)
 
 

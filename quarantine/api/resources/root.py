@@ -13,6 +13,7 @@ _ROOTS: Final = ("/healthcheck", "/v1/openapi.json", "/v1/", "/v1", "/")
 
 def prefix(ask: Ask) -> str:
     """What stands before the application."""
+    # The longest first: a shorter one may be the end of it.
     end = next((end for end in _ROOTS if ask.path.endswith(end)), "")
     return ask.path.removesuffix(end)
 

@@ -21,6 +21,7 @@ LIST_ALL: Final = "servers:list_all"
 def find(ask: Ask) -> Reply:
     """A page: of the caller's project, or for operators of any."""
     project = ask.query.get("project")
+    # Everybody else gets the project of the token, whatever the query names.
     if not ask.may(LIST_ALL, {}):
         own = _project(ask)
         if project not in (None, own):
@@ -70,6 +71,7 @@ def _project(ask: Ask) -> str:
 
 def _own(ask: Ask) -> Mapping[str, Any]:
     """The target of a list: the caller's project."""
+    # No project has this id, so the rule's comparison of projects never holds.
     return {"project_id": _project(ask) or "(none)"}
 
 
@@ -78,6 +80,7 @@ def _owner(ask: Ask) -> Mapping[str, Any]:
     try:
         return {"project_id": servers.owner(ask.plane, ask.names["server"]).project or "(none)"}
     except UnknownError:
+        # As another project's: who may not see it does not learn whether it is there.
         return {"project_id": "(none)"}
 
 

@@ -72,6 +72,7 @@ def find(ask: Ask) -> Reply:
     )
     quiet = maintenance.in_effect(ask.plane, {one.host for one in found})
     document: dict[str, Any] = {"slots": [line(one, quiet) for one in found]}
+    # The last row may be damaged: the next page begins behind the last one whose place is known.
     last = next((one for one in reversed(found) if marks(one, order)), None)
     if len(found) == ask.limit and last is not None:
         following = ask.link({"marker": marker_of(last, order)})
@@ -244,6 +245,7 @@ def _decided(done: SlotDecision) -> Reply:
 
 
 def _name(one: SlotLine) -> str:
+    # As Nova names the provider; our own addresses are in lower case.
     return f"{one.host}_{one.address.upper()}"
 
 
@@ -269,6 +271,7 @@ def read_marker(text: str, order: SlotOrder) -> tuple[Any, Any]:
             raise wrong
         return host, address.lower()
     at, _, number = text.partition("~")
+    # Eighteen digits fit the 64 bits of a column.
     if not (number.isascii() and number.isdigit() and len(number) <= 18):
         raise wrong
     return read_moment(at, "query.marker"), int(number)

@@ -65,6 +65,7 @@ class DriveHistory(Lister):
         parser.add_argument("digest", metavar="DIGEST", help="as drive list has it")
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
+        # By the names and not by their places: an API says less of some things.
         names, values = self.source.drive(parsed_args.digest)
         cases = dict(zip(names, values, strict=True))["cases"]
         return self.table, [[getattr(one, name) for name in self.table] for one in cases]

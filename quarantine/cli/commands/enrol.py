@@ -60,6 +60,8 @@ class SlotEnrol(Lister):
             warn(f"{done}; nothing was changed{words if done.version else ''}")
         else:
             done = self.source.enrolment.take(wish)
+            # A host's slots are a list, in which each has its fate. One that is named is an error
+            # where it is not taken.
             if wish.address is not None:
                 _require_taken(done.slots)
             rest = f" ({done.unacted})" if done.unacted else ""
@@ -71,6 +73,7 @@ class SlotEnrol(Lister):
     def _wish(self, args: argparse.Namespace) -> EnrolmentWish:
         """What is asked for. Raises :class:`BadInputError`."""
         given = [args.all, args.host is not None, args.resource_class is not None]
+        # Nothing named must not mean the whole cloud: that has to be said.
         if not any(given) or (args.all and any(given[1:])):
             raise BadInputError(
                 "enrol: expected --host, --resource-class or --all; see nvme-quarantine slot enrol "
@@ -78,6 +81,7 @@ class SlotEnrol(Lister):
             )
         if args.pci is not None and (args.host is None or args.resource_class is not None):
             raise BadInputError("enrol: expected --pci together with --host alone")
+        # The API takes no act without a reason; a plan changes nothing and needs none.
         if (args.seen or (self.remote and not args.plan)) and not args.reason.strip():
             raise BadInputError("enrol: expected --reason, for the history; or --plan")
         try:

@@ -63,6 +63,7 @@ class LedgerVerify(ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
         args = parsed_args
+        # A script that lost the digest would else check nothing, and be told that all is well.
         if args.end == "":
             raise BadInputError("ledger: expected the digest of a certificate after --end")
         question = ledger.LedgerQuestion(
@@ -92,6 +93,7 @@ class LedgerHead(ShowOne):
         for line in found.problems:
             self.exit_code = EXIT_BROKEN
             warn(f"a rotation: {line}")
+        # An authority that does not answer is asked again later: the head itself may be written.
         if not found.complete:
             self.exit_code = UnavailableError.exit_code
         return self.dict2columns({"file": found.file, **vars(found.head)})

@@ -52,6 +52,7 @@ class MaintenanceSet(_Subject):
         if parsed_args.hours is None:
             until = a_time(parsed_args.until, "--until")
         else:
+            # In the openstack program there is no control plane here, whose clock would count.
             now = MACHINE.now() if self.remote else self.plane.doors.now()
             until = ends_in(parsed_args.hours, now)
         return self.source.maintenances.begin(self.word(parsed_args, until))

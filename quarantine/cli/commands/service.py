@@ -59,6 +59,7 @@ class Supervisor:
                 if self._stop.wait(POLL_SECONDS):
                     self._end(child)
                     return
+            # A worker that cannot start at all must not be started again all the time.
             failures = 0 if time.monotonic() - started > STEADY_SECONDS else failures + 1
             pause = RESTART_SECONDS[min(max(failures, 1), len(RESTART_SECONDS)) - 1]
             LOG.error("worker ended with %s; again in %.1f s", child.returncode, pause)
@@ -70,6 +71,7 @@ class Supervisor:
             child.wait(self._stop_timeout)
         except subprocess.TimeoutExpired:
             LOG.warning("worker did not stop in %.0f s: killed", self._stop_timeout)
+            # Nothing is lost: a message is removed from its list when it was worked on.
             child.kill()
             child.wait()
 
@@ -120,6 +122,7 @@ def _serve_the_rest(assembly: Assembly, stop: threading.Event) -> None:
     from quarantine.metrics import serving
 
     conf = assembly.conf
+    # Made before the worker is started: a key or an option that is missing ends the service here.
     reconciler, heads = assembly.reconciler, assembly.heads
     supervisor = None
     if conf.run.worker:
@@ -138,10 +141,13 @@ def _serve_the_rest(assembly: Assembly, stop: threading.Event) -> None:
         reconciler.run_forever(stop)
     finally:
         if supervisor is not None:
+            # Whatever ended the loop: the worker must not go on without it.
             supervisor.stop()
 
 
 def _worker_argv(assembly: Assembly) -> list[str]:
+    # Our own interpreter and files: the worker has to be of the same installation, with the same
+    # configuration.
     files = [part for file in assembly.files for part in ("--config-file", str(file.resolve()))]
     parent = ["--parent", str(os.getpid())]
     return [sys.executable, "-m", "quarantine.cli", *files, "worker", *parent]
@@ -163,12 +169,14 @@ def _take_messages(assembly: Callable[[], Assembly], parent: int | None) -> None
     stop = threading.Event()
     on_signals(stop.set)
     if parent is not None:
+        # A parent that was killed tells nobody to stop.
         threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
     lanes = []
     for name, kinds in LANES.items():
         own = assembly()  # it is not thread safe
         lane = Lane(kinds, own.inbox, own.lists, own.store.host_names)
         reached = Reached(own.store)
+        # One lane is enough to say that the broker was reached: that which drives wait for.
         words = (lane, stop, name, reached) if kinds is URGENT else (lane, stop, name)
         lanes.append(threading.Thread(target=run, args=words, name=name))
     for thread in lanes:
@@ -180,6 +188,7 @@ def _take_messages(assembly: Callable[[], Assembly], parent: int | None) -> None
 
 def _leave_with(parent: int) -> None:
     """An orphan would take messages beside the worker of the next start."""
+    # An orphan gets another parent.
     while os.getppid() == parent:
         time.sleep(POLL_SECONDS)
     os.kill(os.getpid(), signal.SIGTERM)

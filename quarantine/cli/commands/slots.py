@@ -41,6 +41,7 @@ class SlotList(Lister):
         shown: Columns | None = None
         while True:
             self._found = self._find(parsed_args)
+            # Read once and kept: what is compared is what is printed.
             if self._found != shown:
                 super().run(parsed_args)
                 self.app.stdout.flush()

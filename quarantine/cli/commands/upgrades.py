@@ -77,6 +77,7 @@ exit codes (as those of OpenStack's upgrade checks):
         try:
             return super().run(parsed_args)
         except (BadInputError, BrokenPipeError):
+            # Malformed options end with their own code, and a reader that went away is no failure.
             raise
         except QuarantineError as error:
             warn(f"the check could not be made: {error}")
@@ -86,6 +87,7 @@ exit codes (as those of OpenStack's upgrade checks):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
         results = upgrades.check(self.plane, _question(parsed_args))
+        # The levels are the exit codes.
         worst = max(result.level for result in results)
         self.exit_code = worst
         if parsed_args.formatter in MACHINES:
@@ -155,6 +157,7 @@ def _report(results: Sequence[CheckResult], worst: FindingLevel) -> Iterator[str
         leaks = f" (leaks {', '.join(map(str, result.check.leaks))})" if result.check.leaks else ""
         yield f"{_said(result):8} {result.check.name}: expected {result.check.title}{leaks}"
         certain = [finding for finding in result.findings if not finding.unknown]
+        # One missing source is behind many checks: it is told once, with all of them.
         for finding in set(result.findings) - set(certain):
             missing[f"{finding.where}: {finding.found}"].append(result.check.name)
         yield from _detail(result.check, certain)

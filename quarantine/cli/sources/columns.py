@@ -30,6 +30,7 @@ def read_as_shown(kind: type[Any], found: Iterable[Any]) -> Columns:
 def _rows(names: Sequence[str], found: Iterable[Any]) -> Iterator[Sequence[Any]]:
     for one in found:
         row = [getattr(one, name) for name in names]
+        # The row first: what is wrong with it stands below it.
         yield row
         if columns := getattr(one, DAMAGED, ()):
             which = " ".join(str(value) for value in row[:3])

@@ -65,6 +65,7 @@ def _codes(code: str | None, severity: str | None) -> frozenset[str] | None:
         )
     if code is None and severity is None:
         return None
+    # The record has codes alone: how bad each is, this release says.
     return frozenset(
         name
         for name, kind in KINDS.items()

@@ -25,7 +25,7 @@ from quarantine.rules.sale.unsold import SaleFacts
 from quarantine.service.parts import Parts
 
 MODELS: Final = 200
-"""Of so many models it is looked up what their cases take: more than any cloud has."""
+"""So many models at most are looked up for what their cases take: more than any cloud has."""
 
 
 def show(
@@ -42,6 +42,7 @@ def show(
         if host is not None and not stock:
             raise BadInputError(f"host {host}: expected a host with enrolled slots, found none")
         flavors = asked(parts, flavor, {row.resource_class for row in stock})
+        # One moment for all: every age and every due time is measured from the same now.
         by_class = stocks(parts, stock, host, now)
     found: list[Capacity] = []
     for one in flavors:
@@ -74,9 +75,11 @@ def stocks(
 ) -> dict[str, list[HostStock]]:
     """The hosts' stocks by resource class."""
     store, after = parts.store, parts.conf.detection.silent_after
+    # Each question to the record is asked once, for all hosts.
     heard = store.last_heard(None if host is None else {host})
     coming = _coming(store, host)
     quiet = Maintenances.of(store.maintenances(host))
+    # Slots in maintenance by themselves, by host; the host's own has no address.
     single = Counter(one.host for one in quiet.by_subject if one.address)
     gathered: dict[tuple[str, str], list[StockTotal]] = defaultdict(list)
     for row in rows:
@@ -122,9 +125,12 @@ def _longest(
     now: datetime,
 ) -> tuple[datetime, str] | None:
     """As :class:`HostStock` has it."""
+    # 0.0 means that the host speaks. Of a silent or unregistered one no slot has a time: nothing
+    # comes back before it is heard.
     untimed = [each for each in slots if silent != 0.0 or _due(*each, now) is None]
     if not untimed:
         return None
+    # Only the slot that waits longest is explained, for all of them.
     slot, known = min(untimed, key=lambda each: each[0].entered_at)
     facts = SaleFacts(
         state=State(slot.state),
@@ -154,6 +160,7 @@ def _stock(
     for row in rows:
         counts[row.state] += row.slots
         if row.state == State.HELD:
+            # There is one row for each code: the database groups by it.
             held[row.hold_code or holds.OLDER] = row.slots
     return HostStock(
         host=host,
@@ -163,6 +170,7 @@ def _stock(
         coming=tuple(coming),
         held=held,
         retired=counts[State.RETIRED],
+        # States of another release are counted, so that no drive disappears from the sums.
         unknown=sum(count for state, count in counts.items() if state not in set(State)),
     )
 
@@ -174,4 +182,6 @@ def nearest(one: Capacity) -> tuple[bool, float, int, str]:
     all others, and last those that never have one.
     """
     at = one.next_at.timestamp() if one.next_at else float("inf")
+    # Sellable first, then the soonest, then the one that lacks the fewest drives. Each step of
+    # reach counts as one more flavor of drives; the name makes the order total.
     return not one.sellable, at, one.missing + one.reach * one.drives, one.host

@@ -125,6 +125,7 @@ def look(plane: Plane) -> Fleet:
         for row in rows:
             states[row.state] += row.slots
         held = {code: count for code, count in parts.store.held_by_code().items() if count}
+        # A flavor that cannot be counted must not hide the held slots: its problem is a text.
         flavors, problem = _flavors(parts, rows)
         by_class = capacity.stocks(parts, rows, None, now)
         late = _late(parts, now)
@@ -168,15 +169,19 @@ def _outlooks(parts: Parts, lines: Sequence[SlotLine]) -> tuple[SlotOutlook, ...
     hosts = {line.host for line in lines}
     heard = parts.store.last_heard(hosts)
     quiet = Maintenances.of(parts.store.maintenances_on(hosts))
+    # Only of these it matters what a case takes: each model is a question to the record.
     models = (line.model for line in lines if line.state in _COMES_BACK)
     paces = _paces(parts.store, models)
     found = []
     for line in lines:
         maintained = maintenance.words(*quiet.of_place(line.host, line.address))
+        # No rule can be asked about it, and it is listed all the same: what it guards is out of the
+        # pool.
         if line.damaged or line.entered_at is None:
             words = f"Its row of the record is damaged ({', '.join(line.damaged) or 'entered_at'})."
             found.append(SlotOutlook(line, words, None, late=False, maintenance=maintained))
             continue
+        # Another release wrote it.
         if line.state not in _STATES:
             words = f"In state {line.state}, which this release does not know."
             found.append(SlotOutlook(line, words, None, late=False, maintenance=maintained))
@@ -196,7 +201,10 @@ def _outlooks(parts: Parts, lines: Sequence[SlotLine]) -> tuple[SlotOutlook, ...
             overdue=overdue,
         )
         age = (now - line.entered_at).total_seconds()
+        # In other states a slot may stay for as long as it likes: in use, on offer, held.
         is_late = state in _COMES_BACK and age > pace.late_after(state, known, overdue)
+        # A late slot has passed the usual time, and a silent host reports nothing: no time is
+        # promised.
         due = None if is_late or silent != 0.0 else pace.due(state, line.entered_at, now, known)
         found.append(SlotOutlook(line, unsold.why(facts, now), due, is_late, maintained))
     return tuple(found)
@@ -211,6 +219,7 @@ def _late(parts: Parts, now: datetime) -> list[ComingSlot]:
     """The longest first. Not sought among the oldest: what is usual is hours in one state, and
     minutes in another."""
     coming = parts.store.coming()
+    # Only in these states a model's own figures make a slot late.
     paces = _paces(parts.store, (one.model for one in coming if one.state in WORKING))
     overdue = parts.conf.erase.overdue_after
     # Nobody is called for what is in maintenance, here neither.
@@ -231,6 +240,7 @@ def _silent(parts: Parts, rows: Sequence[StockTotal], now: datetime) -> tuple[Si
     quiet = Maintenances.of(parts.store.maintenances()).hosts
     waiting: Counter[str] = Counter()
     for row in rows:
+        # Open cases wait for its reports; of free drives nobody knows whether a guest would start.
         if row.state in CASE_OPEN | FREE_TO_SCHEDULE:
             waiting[row.host] += row.slots
     after = parts.conf.detection.silent_after
@@ -272,6 +282,8 @@ def _needy(stock: HostStock) -> bool:
 
 def _urgent(stock: HostStock) -> bool:
     """A host in maintenance may be silent. What is held waits for a person there too."""
+    # Silence matters where a drive is on offer or comes back: of drives that are all in use nothing
+    # is waited for.
     missed = not stock.speaks and bool(stock.free or stock.coming)
     return bool(stock.held) or (missed and not stock.maintenance)
 

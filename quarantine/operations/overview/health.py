@@ -19,10 +19,10 @@ from quarantine.record.words.facts import BROKER, PLACEMENT, SWEEP, GoodPass
 LOG = logging.getLogger(__name__)
 
 AUDIT: Final = "audit file"
-"""Of this process; of one that writes down what people do nowhere nothing is said."""
+"""This process's audit file; a process without one has no such check."""
 
 SAID: Final = (PLACEMENT, BROKER, AUDIT)
-"""They are said and decide nothing: what the API reads does not need them."""
+"""Checks that are reported and never make the API failing: its reads do not need them."""
 
 SAME_SECONDS: Final = 1.0
 """Whoever asks again so soon gets the same answer."""
@@ -82,6 +82,7 @@ _PASSES: Final = (SWEEP, PLACEMENT, BROKER)
 def _last(last: GoodPass | None, name: str, now: datetime) -> HealthCheck:
     if last is None:
         return HealthCheck(name, "none has gone well yet: see 'nvme-quarantine run'")
+    # Another process wrote the time, maybe on another machine: its clock may be ahead of ours.
     age = max(0.0, (now - last.at).total_seconds())
     late = f"the last good one was {age:.0f} s ago, expected one in {last.within:.0f} s"
     return HealthCheck(name, late if age > last.within else "", round(age, 1))
@@ -93,6 +94,7 @@ def _audit() -> tuple[HealthCheck, ...]:
         return ()
     problem = f"{file.missing} lines are missing in it; the log has them" if file.missing else ""
     try:
+        # Asked anew: the file may have become unwritable since the last line.
         require_audit()
     except BadInputError as error:
         LOG.warning("health: %s", error)
@@ -125,6 +127,8 @@ class SharedLook:
             if self._last is not None and now - self._last[0] < SAME_SECONDS:
                 return self._last[1]
             running = self._running
+            # A daemon, and not the caller's thread: it may hang with the record for as long as it
+            # likes, and whoever asks meanwhile waits for this one look and begins no other.
             if running is None:
                 running = Future()
                 threading.Thread(
@@ -134,6 +138,7 @@ class SharedLook:
         try:
             return running.result(LOOK_SECONDS)
         except TimeoutError:
+            # The look goes on. Its result is for whoever asks soon after it.
             problem = f"did not answer within {LOOK_SECONDS:g} s"
             return ServiceHealth(_unknown(problem), self._plane.doors.now())
 
@@ -141,6 +146,7 @@ class SharedLook:
         try:
             found = look(self._plane)
         except BaseException as error:
+            # A look that dies without an answer would be waited for by all who ask later.
             with self._lock:
                 self._running = None
             running.set_exception(error)

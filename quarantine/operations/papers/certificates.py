@@ -185,8 +185,11 @@ def lines(
     export' writes them. Some are in memory at a time; one that cannot be read is a line that says
     so. Raises ``UnavailableError``."""
     with plane.parts() as parts:
+        # The span is fixed before a line is made: the chain may grow while lines are sent, and the
+        # count is told first.
         first, last, count = parts.store.certificate_span(since, until)
 
+    # With parts of its own: the lines are read after this function has returned.
     def each() -> Iterator[bytes]:
         with plane.parts() as parts:
             for row in parts.store.each_certificate((first, last), since, until):
@@ -267,6 +270,8 @@ def export(plane: Plane, trust: TrustedKeys, directory: Path | None = None) -> E
         first, last, _count = parts.store.certificate_span(None, None)
         every = parts.store.each_certificate((first, last), None, None)
         paths, problems = _write(parts, every, keys, where)
+        # Without them an auditor cannot follow from the key that he knows to those of later
+        # certificates.
         for turned in parts.store.rotations():
             try:
                 paths += files.write_rotations(where, [turned.document])
@@ -313,6 +318,7 @@ def for_server(
         if directory is not None:
             _paths, unwritten = _write(parts, _of(parts.store, found), keys, directory)
             problems += (f"not exported: {problem}" for problem in unwritten)
+        # An answer that could not be followed or written in full must not look whole.
         return ServerAnswer(replace(found, broken=found.broken or bool(problems)), tuple(problems))
 
 
@@ -371,6 +377,7 @@ def _signed(
     if stored.token is None:
         raise BadInputError(certificate.damaged(stored.number))
     signed = certificate.verify(stored.token, keys, f"certificate {stored.digest}")
+    # The signature says that the text is ours, and not that it is the one of this row.
     if signed.digest != stored.digest:
         raise BadInputError(
             f"certificate {stored.digest}: expected it in the record, found {signed.digest} under "
@@ -384,6 +391,8 @@ def _weighed(store: Store, signed: SignedCertificate, keys: Sequence[PublicKey])
     try:
         given = store.testimony(signed.digest)
     except UnreadableError as error:
+        # A testimony that was kept and cannot be read is no missing one: it must not pass as not
+        # kept.
         return TestimonyResult(TestimonyStanding.CONTRADICTS, (str(error),))
     if given is None:
         return TestimonyResult(TestimonyStanding.NOT_KEPT)
@@ -410,6 +419,7 @@ def _verified(file: Path, keys: Sequence[PublicKey]) -> VerifiedFile:
         issued_at=body.issued_at,
         sentence=body.verification.sentence,
         testimony=weighed.standing,
+        # A signature says whose word it is, and not that it agrees with itself.
         contradictions=(*consistency.contradictions(body), *weighed.problems),
         remarks=(
             *_of_a_later_release(signed),
@@ -429,6 +439,7 @@ def _of_a_later_release(signed: SignedCertificate) -> tuple[str, ...]:
 def _of_a_replaced_key(signed: SignedCertificate, keys: Sequence[PublicKey]) -> tuple[str, ...]:
     """What a certificate alone cannot show, said."""
     last = keyring.replaced(keys, signed.key)
+    # The rotation names the certificate at that position by its digest, so no other verifies there.
     if last is None or signed.certificate.position == last:
         return ()
     return (
@@ -444,6 +455,7 @@ def _weighed_beside(
     try:
         given = files.testimony_beside(file, signed.digest)
     except BadInputError as error:
+        # One that lies there and is damaged must not pass as one that was not given.
         return TestimonyResult(TestimonyStanding.CONTRADICTS, (str(error),))
     if given is None:
         return TestimonyResult(TestimonyStanding.NOT_GIVEN)

@@ -34,6 +34,8 @@ class TrustedKeys:
     def ring(self, parts: Parts) -> Keyring:
         """The keys themselves. Raises ``BadInputError``; a damaged rotation is a problem of it."""
         found = list(_rotations(self.rotations))
+        # Keys that are given by hand stand alone: the record, which may be what is checked, adds
+        # none.
         if self.keys:
             trusted = [read_public_key(file) for file in self.keys]
         else:
@@ -91,6 +93,8 @@ def create(plane: Plane, path: Path | None = None) -> CreatedKey:
             path = Path(parts.conf.evidence.signing_key)
     key = PrivateKey.generate()
     try:
+        # Never over another key, also where two create at once; and readable by nobody else from
+        # its first moment on.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         owner = hand_over(descriptor, path)
     except FileExistsError:
@@ -103,6 +107,8 @@ def create(plane: Plane, path: Path | None = None) -> CreatedKey:
     with os.fdopen(descriptor, "wb") as handle:
         handle.write(key.pem())
         handle.flush()
+        # Its public half is handed to hosts next: after a power cut it must not be the half of
+        # nothing.
         os.fsync(handle.fileno())
     return CreatedKey(path, owner, key.public.jwk())
 
@@ -121,6 +127,7 @@ def show(plane: Plane, use: KeyUse = KeyUse.CERTIFICATES) -> dict[str, Any]:
     with plane.parts() as parts:
         if use is KeyUse.CERTIFICATES:
             return parts.key.public.jwk()
+        # Hosts get this as a whole: a former key that cannot be read must not be left out silently.
         known = parts.believable(strict=True)
         return believed.document(known.orders if use is KeyUse.ORDERS else known.tickets)
 
@@ -140,6 +147,7 @@ def _rotated(parts: Parts, to: Path) -> RotatedKey:
     from quarantine.service.issue.registrar import iso
 
     old, new = parts.key, _new_key(to)
+    # The option was changed already: both keys have to sign, and the old one is not known any more.
     if old.public == new.public:
         raise BadInputError(
             f"key rotate: expected another key than [evidence]signing_key in {to}, found the "
@@ -151,6 +159,8 @@ def _rotated(parts: Parts, to: Path) -> RotatedKey:
             # It may be of the very key that is given: whether that never signed cannot be told.
             raise one
         rotations.append(one)
+    # The same command again, before the option was changed: it is done, and a second rotation to
+    # the same key would be wrong.
     if rotations and rotations[-1].new_key == new.public:
         raise BadInputError(
             "key rotate: this rotation stands in the record already; set [evidence]signing_key to "
@@ -162,14 +172,18 @@ def _rotated(parts: Parts, to: Path) -> RotatedKey:
             "nvme-quarantine key create makes one"
         )
 
+    # Called within the transaction that records the rotation: it names the chain's end as it is
+    # then.
     def make(position: int, digest: str, token: str) -> str:
         if digest:
+            # Both keys vouch for the end: one that does not hold must not be vouched for.
             checked_link(position, digest, token)
         return rotation.make(position, digest, old, new, iso(parts.doors.now()))
 
     found = parts.store.rotate(
         old.public.thumbprint, new.public.thumbprint, make, former=parts.former_keys
     )
+    # The record has the rotation by now. Its file is a copy, which an export writes again.
     unwritten = ""
     try:
         (where,) = files.write_rotations(parts.certificates_dir, [found.document])
@@ -191,6 +205,8 @@ def _rotations(paths: tuple[Path, ...]) -> Iterator[Rotation | BadInputError]:
         inside = os.path.isdir(path)
         for file in sorted(path.glob(f"*{rotation.SUFFIX}")) if inside else [path]:
             try:
+                # A file that lay in a directory may be a pipe, which is waited for without end. One
+                # that a person names may be a pipe on purpose.
                 raw = (read_found if inside else read_file)(file, "rotation")
                 yield rotation.read(raw, str(file))
             except BadInputError as error:

@@ -90,11 +90,14 @@ def verify(plane: Plane, paths: Sequence[Path], question: LedgerQuestion) -> Led
         keys = question.trust.ring(parts)
         if paths:
             given = _from_paths(paths)
+            # One exported file alone has the chain's order. Files of a directory have none, nor
+            # have several.
             ordered = [path.suffix == LEDGER_SUFFIX for path in paths] == [True]
         else:
             first, last, _count = parts.store.certificate_span(None, None)
             given = map(_document, parts.store.each_certificate((first, last), None, None))
             ordered = True
+        # Within the parts: certificates of the record are read while they are checked.
         found = ledger.audit(
             given,
             keys,
@@ -115,6 +118,7 @@ def export(plane: Plane, path: Path) -> None:
 
     Raises ``BadInputError``.
     """
+    # An export that ends early must not look like a chain that was cut off.
     temporary = path.with_name(f".{path.name}.part")
     try:
         with plane.parts() as parts, temporary.open("wb") as handle:
@@ -142,6 +146,7 @@ def write_head(plane: Plane) -> NewestHead:
         try:
             complete, newest = heads.turn(), heads.newest()
         finally:
+            # It has connections of its own, which the assembly does not close.
             heads.store.close()
         if newest is None:
             raise UnavailableError(f"head: expected one in {heads.directory}, found none")
@@ -225,6 +230,7 @@ def _stamps(
     wrong: list[ChainFinding] = []
     for name, raw in _heads(question.heads):
         file = stamp_of(Path(name))
+        # A link that leads nowhere is a stamp that does not hold, and not one that is missing.
         if isinstance(raw, bytes) and os.path.lexists(file):
             try:
                 stamped[name] = stamps.check(read_found(file, "time stamp"), raw, roots)
@@ -233,6 +239,8 @@ def _stamps(
                 continue
             with contextlib.suppress(BadInputError):  # a head that is none is told of elsewhere
                 written, at = head.read(raw, keys, name).written_at, stamped[name].isoformat()
+                # The authority cannot have stamped what was not written yet: one of the two times
+                # is wrong.
                 if clocks.earlier(at, written):
                     text = f"its time stamp is of {at}, before its head was written: {written}"
                     wrong.append(ChainFinding(str(file), text))

@@ -80,4 +80,5 @@ def _concerns_it(slot: SlotLine) -> bool:
     before would see in this list when another tenant takes it."""
     if slot.state == State.IN_USE:
         return True
+    # The record keeps the last server's name until the next one gets the drive.
     return slot.state in _BETWEEN and slot.certificate is None

@@ -164,6 +164,8 @@ def _terms(
     """The terms, and the slots for device_spec."""
     drives: dict[Slot, ControllerIdentity | None] = dict.fromkeys(wish.slots)
     classes: set[str] = set()
+    # What is enrolled has a class, and drives where they are known. Of slots that are given by hand
+    # the record need not know anything.
     if not wish.slots:
         records = [
             r
@@ -207,6 +209,7 @@ def differences(terms: FlavorTerms, size: FlavorSize, found: Flavor) -> tuple[st
         for name, value in wanted.items()
         if getattr(found, name) != value
     ]
+    # Without any it is one whose creation was cut short between its two calls to Nova.
     if found.extra_specs:
         specs, theirs = terms.specs(size), found.extra_specs
         words += [
@@ -223,6 +226,7 @@ def create(nova: FlavorsNova, terms: FlavorTerms) -> dict[str, FlavorFate]:
     Raises ``BadInputError`` where one of that name is another: then none was made.
     """
     found = {flavor.name: flavor for flavor in nova.flavors()}
+    # All are compared before the first is made: an error leaves Nova as it was.
     wrong = [
         f"{size.name} ({'; '.join(words)})"
         for size in terms.sizes
@@ -252,6 +256,7 @@ def nova_conf(
 ) -> dict[str, str]:
     """Configuration by service: ``api``, ``scheduler``, ``conductor``, ``compute@HOST``, and
     ``placement`` where a host has many drives."""
+    # Sorted first: groupby joins neighbors alone.
     hosts = [
         (host, list(members))
         for host, members in groupby(sorted(drives, key=lambda d: d[0]), lambda d: d[0].host)
@@ -328,6 +333,7 @@ def _size(text: str) -> FlavorSize:
     try:
         drives, vcpus, ram, disk = (int(number) for number in numbers)
     except ValueError:
+        # Too few parts, too many, or no numbers: all fail the check that follows.
         drives = vcpus = ram = disk = 0
     if not name.strip() or min(drives, vcpus, ram) < 1 or disk < 0:
         raise BadInputError(

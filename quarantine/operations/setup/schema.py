@@ -18,6 +18,7 @@ class SchemaRevision:
 def upgrade(plane: Plane) -> SchemaRevision:
     """Brings the schema to this release's. Raises ``UnavailableError`` for a newer one."""
     with plane.parts() as parts:
+        # Not the parts' own store: it refuses a schema that is not this release's.
         store = Store.open(parts.conf.database.url)
         try:
             return SchemaRevision(store.migrate())

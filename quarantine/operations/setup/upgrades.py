@@ -29,6 +29,8 @@ def check(plane: Plane, question: CheckScope) -> tuple[CheckResult, ...]:
     with plane.assembly() as assembly:
         facts = gather(
             question,
+            # Each is made when a check asks for it: one that cannot be had leaves the other checks
+            # running.
             lambda: assembly.store,
             lambda: assembly.placement,
             lambda: assembly.compute,

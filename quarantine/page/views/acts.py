@@ -57,6 +57,7 @@ def decide(visit: Visit, name: str) -> Shown:
         body["new_drive"] = True
     if wrong := wishes.refused(body, _SAME[name]):
         return again(wrong.status, wrong.said, wrong.detail)
+    # Before what was typed is judged: another drive may be in the slot, with another serial number.
     if seen.version != fields.get("version", ""):
         return again(412, *wishes.STALE)
     if name == TAKE_BACK and not seen.slot.next_hold:
@@ -68,6 +69,7 @@ def decide(visit: Visit, name: str) -> Shown:
             return again(400, f"Nothing was done: what was typed is not the {what}.")
     more = {"new_drive": True} if body.get("new_drive") else {}
     try:
+        # The operation compares the version again, where nothing can change in between.
         done = _ACTS[name](
             visit.plane,
             slot,
@@ -76,10 +78,12 @@ def decide(visit: Visit, name: str) -> Shown:
             **more,
         )
     except StaleError:
+        # A StaleError is a ConflictError too: it comes first.
         return again(412, *wishes.STALE)
     except (ConflictError, IllegalTransitionError) as error:
         return again(409, "Nothing was done.", str(error))
     finally:
+        # Also after an error: some end behind something that was done.
         visit.snapshots.forget()
     words = {"done": _line(visit, done.slot.slot), "unacted": "1" if done.unacted else None}
     return Shown(elsewhere=visit.url(_path(visit), words))
@@ -93,6 +97,8 @@ def _line(visit: Visit, slot: Any) -> int | None:
     except QuarantineError as error:
         LOG.warning("slot %s: decided; its history: %s", slot, error)
         return None
+    # The service may have written more lines since, and an act writes several: the last of this
+    # request's.
     own = (one.revision for one in reversed(lines) if one.by and one.by.request == visit.by.request)
     return next(own, None)
 

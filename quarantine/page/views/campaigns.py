@@ -96,6 +96,7 @@ def find(visit: Visit) -> Shown:
     """Those that are not over, then those that are."""
     every, start = campaigns.each(visit.plane), visit.query.get("from", 0)
     size = visit.most(PAGE)
+    # Counting the slots of a campaign takes a question each: only those on this page are counted.
     shown = every[start : start + size]
     closely = visit.allows("campaigns:get")
     rows = [
@@ -158,6 +159,7 @@ def begin(visit: Visit) -> Shown:
     name = fields.get("id", "").strip()
     query = query_of(asked, "form")
     try:
+        # Counted anew: the number that was typed is held against the slots as they are now.
         now = campaigns.preview(visit.plane, query, keep=percent / 100, limit=0)
         seen = fields.get("seen", "")
         # Behind the preview, for one that was begun changes what it is about.
@@ -176,6 +178,7 @@ def begin(visit: Visit) -> Shown:
             seen=(seen,),
         )
     except StalePreviewError:
+        # The narrowest first: each of these is the next one too.
         return again(412, *_OTHER_SLOTS)
     except StaleError as error:
         return again(412, "Nothing was done: another campaign has this id.", str(error))
@@ -207,6 +210,7 @@ def decide(visit: Visit, name: str) -> Shown:
 
     if wrong := wishes.refused({"reason": reason}, _SAME[name]):
         return again(wrong.status, wrong.said, wrong.detail)
+    # Compared here for the words, and by the operation for good.
     version = _number(fields.get("version"))
     if campaigns.show(visit.plane, called).campaign.version != version:
         return again(412, *wishes.STALE)
@@ -241,6 +245,7 @@ def _campaign_page(
         for name, (_state, from_states, *_words) in _ACTS.items()
         if one.state in from_states and visit.allows("campaigns:set")
     ]
+    # Whoever can decide nothing needs no secret, and the page may be kept by the browser.
     opened = forms.opened(visit.req, visit.user) if possible else forms.NOTHING
     progress = _progress(visit, view)
     pieces = [
@@ -278,6 +283,7 @@ def _preview_page(
     fields: Mapping[str, str] | None = None,
 ) -> Shown:
     found: CampaignForecast | None = None
+    # Nothing asked for: the empty form.
     if asked:
         try:
             found = campaigns.preview(
@@ -287,7 +293,9 @@ def _preview_page(
                 limit=visit.most(FIRST),
             )
         except BadInputError as error:
+            # What was wrong with an act comes before what is wrong with the preview of its query.
             wrong = wrong or wishes.Refused(400, "It cannot be said.", str(error))
+    # One that is about no slot is not begun.
     begins = visit.allows("campaigns:set") and found is not None and found.slots > 0
     opened = forms.opened(visit.req, visit.user) if begins else forms.NOTHING
     options = [f"{_OPTIONS[name]} {texts.quoted(value)}" for name, value in asked.items()]
@@ -328,6 +336,7 @@ def _progress(visit: Visit, view: CampaignView) -> dict[str, Any]:
     ended = sum(steps.get(one, 0) for one in campaigns.ENDED)
     total = sum(steps.values())
     try:
+        # One figure of many: without it the page has all the others.
         missing: int | None = campaigns.missing(visit.plane, view.campaign.id)
     except QuarantineError:
         missing = None

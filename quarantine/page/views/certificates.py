@@ -51,6 +51,7 @@ def show(visit: Visit) -> Shown:
     try:
         shown = certificates.show(visit.plane, digest, TrustedKeys())
     except UnknownError:
+        # It is a BadInputError, and means 404: nothing of this name does not hold.
         raise
     except BadInputError as error:
         problem = str(error)
@@ -69,9 +70,12 @@ def sheet(visit: Visit) -> Shown:
     try:
         text = certificates.render(visit.plane, _digest(visit), TrustedKeys())
     except UnknownError:
+        # As above: 404, and not 409.
         raise
     except BadInputError as error:
         raise Fault(409, "does-not-hold", f"nothing to print: {error}") from error
+    # The sheet is one file for printing, with its style in it. The policy lets in this very text
+    # and no other.
     found = _STYLE.search(text)
     digest = hashlib.sha256((found[1] if found else "").encode()).digest()
     style = f"style-src 'sha256-{base64.b64encode(digest).decode()}'"

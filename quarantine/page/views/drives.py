@@ -48,6 +48,7 @@ def show(visit: Visit) -> Shown:
     found = certificates.page(visit.plane, limit=size, after=after, drive=digest)
     known, problem = _known(visit, digest), ""
     identity = known.identity if known else None
+    # The drive's row is gone, and its certificates are not: they say which drive it was.
     if known is None and found:
         identity, problem = _identity(visit, found)
     words = {
@@ -72,6 +73,7 @@ def _known(visit: Visit, digest: str) -> DriveView | None:
 
 def _identity(visit: Visit, found: tuple[Any, ...]) -> tuple[Any, str]:
     """What its last certificate calls it."""
+    # The identity comes out of a certificate here, so its rule decides.
     if not visit.allows("certificates:get"):
         return None, ""
     try:

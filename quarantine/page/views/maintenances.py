@@ -29,6 +29,7 @@ _SAME: Final = {
 
 def find(visit: Visit) -> Shown:
     """Those that are in effect; or with a name typed the place of what is called so."""
+    # Sent on to the subject's own address, which has the forms, also where it is in no maintenance.
     if subject := visit.query.get("subject", "").strip():
         return Shown(elsewhere=visit.url(_path(_called(visit, subject))))
     marker, size = visit.query.get("marker"), visit.most(PAGE)
@@ -105,6 +106,7 @@ def _subject_page(
 ) -> Shown:
     subject = _subject(visit)
     most = visit.most(HISTORY)
+    # One more than is shown, to know whether there is more.
     before = maintenance.newest(visit.plane, subject, most + 1)
     try:
         present: Maintenance | None = maintenance.show(visit.plane, subject)
@@ -112,6 +114,7 @@ def _subject_page(
         present = None
     sets = visit.allows("maintenances:set")
     opened = forms.opened(visit.req, visit.user) if sets else forms.NOTHING
+    # The end that it has now, else the usual one.
     proposed = present.until if present and present.until else visit.now + USUAL
     words = {
         "subject": subject,
@@ -163,6 +166,7 @@ def _subject(visit: Visit) -> Subject:
 
 def _called(visit: Visit, words: str) -> Subject:
     """A host, or a slot as it is called anywhere."""
+    # A PCI address has colons, a host's name has none.
     if ":" not in words:
         return Subject(words)
     return Subject.of(slots.named(visit.plane, words.replace("/", "_")))

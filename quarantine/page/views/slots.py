@@ -61,6 +61,7 @@ def find(visit: Visit) -> Shown:
         "sizes": sorted({visit.most(one) for one in SIZES}),
         "following": following,
         "first": visit.url("/slots", kept) if marker is not None else "",
+        # Seconds between two looks of the script: long lists cost more.
         "every": 5 if len(rows) <= 200 else 10,
     }
     return Shown("slots.html", said, Live(rows, {"rows": [one.id for one in rows]}))
@@ -85,10 +86,14 @@ def slot_page(
     seen = slots.versioned_closely(visit.plane, slot)
     view, now = seen.slot, visit.now
     path = f"/slots/{quote(slots.name(view.slot), safe=':')}"
+    # What the caller may not see by the API is left out of the page.
     lines, most = list[HistoryRow](), visit.most(HISTORY)
     if visit.allows("slots:history"):
+        # One more than is shown, to know whether there is more.
         lines = list(slots.newest_history(visit.plane, view.slot, most + 1))
     older = len(lines) > most
+    # A host erases some of its drives at once: the open cases before this one say how long it
+    # waits.
     siblings: tuple[SlotOutlook, ...] = ()
     if visit.allows("slots:list") and view.state.value in CASE_STATES:
         query = SlotQuery(host=view.slot.host, states=CASE_STATES)
@@ -103,6 +108,7 @@ def slot_page(
         piece("life", "slot_pieces.html", "life", lines[-most:][::-1], older, now),
     ]
     possible = choices.possible(view, visit.allows)
+    # Whoever can decide nothing needs no secret, and the page may be kept by the browser.
     opened = forms.opened(visit.req, visit.user) if possible else forms.NOTHING
     since = _number((fields or {}).get("seen"))
     done = visit.query.get("done")
@@ -160,6 +166,7 @@ def _case(view: SlotView, siblings: tuple[SlotOutlook, ...]) -> dict[str, Any]:
 
 
 def _began(one: SlotOutlook) -> tuple[bool, datetime | None, int]:
+    # Damaged rows last: the bool comes first, so that None is never compared with a time.
     return one.line.entered_at is None, one.line.entered_at, one.line.id
 
 

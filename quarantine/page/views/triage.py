@@ -57,13 +57,16 @@ def hosts_piece(visit: Visit, now: Fleet, start: int) -> Piece:
 
 
 def _summary(visit: Visit, now: Fleet) -> Piece:
+    # What waits for a person stands first.
     order = (State.HELD, *(state for state in State if state is not State.HELD))
     states = {state.value: now.states.get(state.value, 0) for state in order}
+    # States of another release are one number: no slot is missing in the sum.
     others = sum(count for name, count in now.states.items() if name not in states)
     problems = [f"{one.name}: {one.problem}" for one in health.shared_look(visit.plane).checks]
     words = {
         "states": states,
         "others": others,
+        # A check without a problem has no words behind its name.
         "problems": [line for line in problems if not line.endswith(": ")],
     }
     return _piece(visit, "summary", words, now)
@@ -87,6 +90,7 @@ def _held(visit: Visit, now: Fleet) -> Piece:
 
 
 def _late(visit: Visit, now: Fleet) -> Piece:
+    # The snapshot may be seconds old: slots that went on since are left out.
     late = fleet.late(visit.plane, now.latest)[:MOST] if now.late else ()
     return _piece(visit, "late", {"rows": _rows(visit, late), "count": now.late}, now)
 

@@ -584,7 +584,8 @@ CAMPAIGN_WORDS: Final[dict[str, Schema]] = {
     "host": NAME,
     "hold_code": {
         **NAME,
-        "description": "Of held slots; without it those are left to people.",
+        "description": "Of held slots (older: of a release without codes); without it those are "
+        "left to people.",
     },
     "certified_before": {**MOMENT, "maxLength": 40},
 }

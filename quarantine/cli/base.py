@@ -42,8 +42,8 @@ EXIT_BROKEN: Final = 7
 """A certificate or the chain does not hold."""
 
 MACHINES: Final = frozenset({"json", "yaml"})
-_FORMULAE: Final = ("=", "+", "-", "@", "\t", "\r")
 """Formats that keep numbers, lists and members as such."""
+_FORMULAE: Final = ("=", "+", "-", "@", "\t", "\r")
 
 REMOTE_LIMIT: Final = 1000
 """Entries of a list that comes from an API, where neither a number nor all are asked for."""

@@ -252,7 +252,9 @@ class Collector:
             found = self._store.late(since, otherwise, maintained=True)
             for (stored, name), count in found.items():
                 # Counted among all above, and taken out here: slots in maintenance call nobody.
-                late[names.state(stored), self._models.label(name)] -= count
+                # One that came late since then was not among them.
+                at = names.state(stored), self._models.label(name)
+                late[at] = max(0, late[at] - count)
                 quiet += count
         return (
             _gauge(

@@ -52,24 +52,27 @@ class Durations:
         """All certificates after those that are known; ``position`` is the chain's end now."""
         # A model that gave its label to another begins anew, should it come back: for a counter
         # that is a restart.
-        labels = {self._models.label(model) for model in self._models.known} | {OTHER}
-        self.sums = {label: sums for label, sums in self.sums.items() if label in labels}
+        kept = {self._models.label(model) for model in self._models.known} | {OTHER}
+        self.sums = {label: sums for label, sums in self.sums.items() if label in kept}
         self.paces = {m: known for m, known in self.paces.items() if m in self._models.known}
         if position < self._position:
             # The record was set back: what comes next has numbers that were counted already.
             self.__init__(self._models)  # type: ignore[misc]
         if position == self._position:
             return
-        for total in store.duration_totals(EDGES, self._position):
-            label = self._models.label(total.model)
+        totals = store.duration_totals(EDGES, self._position)
+        labels = [self._models.label(total.model) for total in totals]
+        # All that the record is asked for comes before the first sum: else what was added when it
+        # went away would be added once more.
+        paces = {total.model: self._pace(store, total.model) for total in totals}
+        for label, total in zip(labels, totals, strict=True):
             self.sums.setdefault(label, Sums()).add(total)
-            self._learn(store, total.model)
-        self._position = position
+        self.paces |= {model: found for model, found in paces.items() if found is not None}
+        # A certificate that came since the chain's end was read is among them.
+        self._position = max([position, *(total.last for total in totals)])
 
-    def _learn(self, store: Store, model: str) -> None:
+    def _pace(self, store: Store, model: str) -> Pace | None:
         if model not in self._models.known:
-            return
+            return None
         newest = store.last_durations(model, pace.SAMPLES)
-        found = pace.pace([(case.erase, case.verify) for case in newest])
-        if found is not None:
-            self.paces[model] = found
+        return pace.pace([(case.erase, case.verify) for case in newest])

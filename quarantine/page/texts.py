@@ -17,7 +17,9 @@ LONGEST: Final = 600
 """Characters of one text in a list."""
 
 _CODE: Final = re.compile(r"`([^`<>]{1,200})`")
-_LINK: Final = re.compile(r"\s*\(?\[([^\]<>]{1,80})\]\([^)<>]{1,200}\)\)?")
+_LINK: Final = re.compile(r"\[([^\]<>]{1,80})\]\([^)<>]{1,200}\)")
+_REFERENCE: Final = re.compile(rf"\s*\({_LINK.pattern}\)")
+"""A link in parentheses: the sentence is whole without it."""
 
 STATES: Final = {
     "in_use": "in use",
@@ -62,7 +64,8 @@ def shown(value: Any) -> Any:
 
 def marked(words: str) -> Markup:
     """A remedy: its commands as code, its links as their words."""
-    plain = _LINK.sub("", visible(" ".join(words.split())))
+    plain = _REFERENCE.sub("", visible(" ".join(words.split())))
+    plain = _LINK.sub(r"\1", plain)
     # Escaped first: the only tags in it are those that are put in here.
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(plain))))  # noqa: S704  escaped before
 

@@ -23,6 +23,7 @@ from quarantine.record.database.base import Repository
 from quarantine.record.database.damaged import UNREADABLE, of_the_row
 from quarantine.record.database.lines import lines_of, named
 from quarantine.record.database.paging import asked_of_each, in_one_of
+from quarantine.record.words.reasons import OLDER
 from quarantine.record.words.states import State
 from quarantine.record.words.texts import NAME_LENGTH, storable
 
@@ -55,6 +56,7 @@ class SlotQuery:
     model: str | None = None
     serial: str | None = None
     hold_code: str | None = None
+    """:data:`OLDER`: held by a release that had no codes."""
     server: str | None = None
     """Uuid of the server that has the drive, or had it last."""
 
@@ -486,13 +488,14 @@ def _campaign_conditions(query: CampaignQuery) -> Iterator[sa.ColumnElement[bool
 
 
 def _conditions(query: SlotQuery) -> Iterator[sa.ColumnElement[bool]]:
+    code = None if query.hold_code == OLDER else query.hold_code
     few = {
         _SLOTS.c.serial: query.serial and storable(query.serial, NAME_LENGTH),
         _SLOTS.c.consumer: query.server and storable(query.server),
         _SLOTS.c.host: query.host and storable(query.host),
     }
     many = {
-        _SLOTS.c.hold_code: query.hold_code and storable(query.hold_code),
+        _SLOTS.c.hold_code: code and storable(code),
         _SLOTS.c.model: query.model and storable(query.model, NAME_LENGTH),
     }
     is_of_few = False
@@ -505,6 +508,9 @@ def _conditions(query: SlotQuery) -> Iterator[sa.ColumnElement[bool]]:
     for column, wanted in many.items():
         if wanted is not None:
             yield of(column == wanted)
+    if query.hold_code == OLDER:
+        yield of(_SLOTS.c.state == State.HELD.value)
+        yield asked_of_each(_SLOTS.c.hold_code.is_(None))
     if len(query.states) == 1:
         yield of(_SLOTS.c.state == query.states[0])
     elif query.states:

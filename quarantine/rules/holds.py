@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from quarantine.record.words.facts import HistoryRow, SlotRecord
+from quarantine.record.words.reasons import OLDER as OLDER
 from quarantine.record.words.reasons import HoldCode, HoldReason
 from quarantine.record.words.states import State
-
-OLDER: Final = "older"
-"""Shown where none is stored: the slot was held by a release that had no codes. Never stored."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ FILTERS: Final[dict[str, Schema]] = {
     "host": schemas.NAME,
     "model": schemas.NAME,
     "serial": schemas.NAME,
-    "hold_code": schemas.NAME,
+    "hold_code": {**schemas.NAME, "description": "older: held by a release that had no codes."},
     "server": {**schemas.UUID, "description": "Who has the drive, or had it last."},
 }
 SORTS: Final = {

@@ -85,13 +85,15 @@ class KeyRotate(_PublicKey):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         done = keys.rotate(self.plane, parsed_args.to)
+        where = f", and in {done.where}"
         if done.unwritten:
+            where = ""
             warn(
                 f"key rotate: not written to {done.where}: {done.unwritten}; certificate export "
                 "does it"
             )
         warn(
-            f"key rotate: it stands in the record, and in {done.where}; nothing is certified until "
+            f"key rotate: it stands in the record{where}; nothing is certified until "
             f"[evidence]signing_key is {done.key} and the service runs with it"
         )
         self.put(done.jwk)

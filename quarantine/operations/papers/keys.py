@@ -104,12 +104,17 @@ def create(plane: Plane, path: Path | None = None) -> CreatedKey:
         ) from None
     except OSError as error:
         raise BadInputError(f"key create: expected to write {path}: {error.strerror}") from error
-    with os.fdopen(descriptor, "wb") as handle:
-        handle.write(key.pem())
-        handle.flush()
-        # Its public half is handed to hosts next: after a power cut it must not be the half of
-        # nothing.
-        os.fsync(handle.fileno())
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(key.pem())
+            handle.flush()
+            # Its public half is handed to hosts next: after a power cut it must not be the half of
+            # nothing.
+            os.fsync(handle.fileno())
+    except OSError as error:
+        # Half a key would be in the way of the next one, and is nobody's.
+        path.unlink(missing_ok=True)
+        raise BadInputError(f"key create: expected to write {path}: {error.strerror}") from error
     return CreatedKey(path, owner, key.public.jwk())
 
 

@@ -76,13 +76,8 @@ def _held(visit: Visit, now: Fleet) -> Piece:
     """By code: its remedy once, then the slots that wait longest."""
     kinds = []
     for kind in now.held[:KINDS]:
-        # Slots of a release without codes have none to be asked by.
-        code = None if kind.code == "older" else kind.code
-        query = SlotQuery(states=("held",), hold_code=code)
-        count = EACH if code else 50
-        lines = slots.page(visit.plane, query, limit=count, order=SlotOrder.ENTERED_AT)
-        if code is None:
-            lines = tuple(line for line in lines if line.hold_code is None)[:EACH]
+        query = SlotQuery(states=("held",), hold_code=kind.code)
+        lines = slots.page(visit.plane, query, limit=EACH, order=SlotOrder.ENTERED_AT)
         kinds.append((kind, _rows(visit, fleet.outlooks(visit.plane, lines))))
     count = sum(kind.slots for kind in now.held)
     more = sum(kind.slots for kind in now.held[KINDS:])

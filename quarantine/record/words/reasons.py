@@ -15,6 +15,10 @@ from typing import Final, Self
 CODE_LENGTH = 48
 """Characters of the columns."""
 
+OLDER: Final = "older"
+"""Shown, and asked for, where none is stored: the slot was held by a release that had no codes.
+Never stored."""
+
 
 class HoldCode(enum.StrEnum):
     """Why a slot is held: the code, why its drive is not handed out, and what would return it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -257,6 +258,21 @@ def test_a_key_is_private_and_never_overwritten(run: Cli, tmp_path: Path) -> Non
     assert file.read_bytes() == before
     assert json.loads(run("key", "show")[1]) == json.loads(out)
     refused(run("key", "create", "--output", tmp_path / "no" / "key"), 2, "key create")
+
+
+def test_a_key_that_finds_no_room_leaves_nothing(
+    run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a key would be in the way of the next one."""
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        refused(run("key", "create"), 2, "No space left")
+    assert not (tmp_path / "controller.pem").exists()
+    assert run("key", "create")[0] == 0
 
 
 def test_a_key_that_root_makes_is_its_service_s(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -285,6 +287,22 @@ def test_a_key_that_was_lost_is_followed_by_the_operator_s_word(plane: Plane) ->
     with pytest.raises(ConflictError):
         plane.store.rotate(third, "next", make)
     plane.store.rotate(third, "next", make, former=registrar.former)
+
+
+def test_a_rotation_that_is_not_written_is_not_said_to_be(
+    conf: Path, ready: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = tmp_path / "second.pem"
+    assert ready("key", "create", "--output", str(new))[0] == 0
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files, "write_rotations", full)
+    code, _out, err = ready("key", "rotate", "--to", str(new))
+    assert code == 0
+    assert "not written" in err
+    assert "it stands in the record; nothing is certified until" in err
 
 
 def test_by_hand(conf: Path, ready: Cli, tmp_path: Path) -> None:

@@ -290,6 +290,22 @@ def test_what_is_in_maintenance_is_late_and_silent_apart(site: Site) -> None:
     assert of(found, "hosts_silent") == of(found, "hosts_silent_needed") == 2
 
 
+def test_no_count_of_late_slots_is_below_zero(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slot that came late between the two questions is among the second's alone."""
+    site.erasing("a/0000:01:00.0")
+    until, by = site.later(21700) + timedelta(hours=1), Initiator("ada")
+    site.store.put_maintenance(Subject("a"), until=until, reason="fans", by=by)
+    late = Store.late
+
+    def once(store: Store, *words: Any, maintained: bool = False) -> Any:
+        return late(store, *words, maintained=True) if maintained else {}
+
+    monkeypatch.setattr(Store, "late", once)
+    found = Scraper(site)()
+    assert of(found, "slots_late", state="erasing", model="Model A") == 0
+    assert of(found, "slots_late_in_maintenance") == 1
+
+
 def test_queues_and_a_broker_that_is_away_is_a_number_and_no_error(site: Site) -> None:
     redis = Redis()
     scrape = Scraper(site, lists=redis)

@@ -18,6 +18,7 @@ from quarantine.operations.maintenance import Subject
 from quarantine.operations.plane import Plane
 from quarantine.operations.slots import Initiator
 from quarantine.page.routes import VIEWS
+from quarantine.page.texts import marked
 from quarantine.page.views.triage import HOSTS
 from quarantine.record.database import engine as door
 from quarantine.record.database import models
@@ -54,6 +55,38 @@ def test_triage_says_what_needs_a_person_first(site: Site, admin: Visitor) -> No
     assert "spare 4 %" in text
     assert "To return it: Reseat the drive, slot retire it" in text
     assert text.index("Held: 1 slot") < text.index("Late: 0 slots") < text.index("i1-180")
+
+
+def test_what_a_release_without_codes_held_is_shown_behind_any_number_of_others(
+    site: Site, admin: Visitor
+) -> None:
+    hold(site, 1, HoldCode.HEALTH, "spare 4 %")
+    table = models.slots
+    with site.store() as store, door.writing(store._engine) as db:
+        row = dict(db.execute(sa.select(table).where(table.c.state == "held")).mappings().one())
+        others = [
+            {**row, "id": 100 + one, "host": f"w{one}", "provider": f"w-{one}"} for one in range(60)
+        ]
+        db.execute(sa.insert(table), others)
+        words = {"hold_code": None, "reason": "of long ago", "entered_at": datetime.now(UTC)}
+        db.execute(sa.update(table).where(table.c.id == row["id"]).values(**words))
+    assert "of long ago" in admin.page("/page").text
+    found = admin.page("/page/slots?state=held&hold_code=older").text
+    assert "of long ago" in found
+    assert "spare 4 %" not in found
+
+
+@pytest.mark.parametrize(
+    ("remedy", "shown"),
+    [
+        ("See [when a slot is held](#when).", "See when a slot is held."),
+        ("Pull it ([replacing a drive](#x)); the text says more.", "Pull it; the text says more."),
+        ("A [maintenance](#m) silences `it`.", "A maintenance silences <code>it</code>."),
+        ("<b> [x](javascript:1)", "&lt;b&gt; x"),
+    ],
+)
+def test_a_remedy_keeps_the_words_of_its_links(remedy: str, shown: str) -> None:
+    assert marked(remedy) == shown
 
 
 def test_a_late_slot_is_named(site: Site, admin: Visitor) -> None:

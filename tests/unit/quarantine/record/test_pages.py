@@ -17,7 +17,7 @@ from eraser.protocol.identity import ControllerIdentity, Slot
 from quarantine.record import pages
 from quarantine.record.database import engine as door
 from quarantine.record.database import migrate, models
-from quarantine.record.pages import SlotOrder, SlotQuery
+from quarantine.record.pages import CampaignQuery, SlotOrder, SlotQuery
 from quarantine.record.store import Store
 from quarantine.record.words.facts import Initiator, SlotChanges
 from quarantine.record.words.reasons import HoldCode
@@ -96,8 +96,25 @@ QUERIES = [
     SlotQuery(model="m"),
     SlotQuery(serial="s"),
     SlotQuery(hold_code="data-left"),
+    SlotQuery(hold_code="older"),
     SlotQuery(server="u"),
 ]
+
+
+def test_what_a_release_without_codes_held_is_found(store: Store) -> None:
+    for slot in SLOTS[1:3]:
+        record = store.slot(slot)
+        assert record is not None
+        store.hold(record, holds.because(HoldCode.BY_PERSON, "looked at"))
+    with door.writing(store._engine) as db:
+        at = (models.slots.c.host, models.slots.c.address)
+        former = sa.tuple_(*at) == (SLOTS[2].host, SLOTS[2].address)
+        db.execute(sa.update(models.slots).where(former).values(hold_code=None))
+    for states in ((), ("held",), ("held", "available")):
+        query = SlotQuery(states=states, hold_code="older")
+        assert ids(store.slot_page(query, limit=10)) == [SLOTS[2]]
+    assert ids(store.slot_page(SlotQuery(states=("available",), hold_code="older"), limit=10)) == []
+    assert len(list(store.campaign_places(CampaignQuery(hold_code="older")))) == 1
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=str)

@@ -90,9 +90,11 @@ def run(request: Request, journal: Journal, resume: bool, progress: Progress) ->
     journal, and what it made on the target is gone.
     """
     plan, header = request.plan, request.header()
+    # Before anything is touched: without fio nothing can come of it.
     fiorun.find()
     if not resume:
         journal.check_absent()  # before anything is written to the target
+    # From before the target is filled: the first entry's time and cost include that.
     began, cpu_before = time.monotonic(), machine.own_cpu()
     entries: list[Entry] = []
     for entry in journal.load(header) if resume else ():
@@ -100,11 +102,13 @@ def run(request: Request, journal: Journal, resume: bool, progress: Progress) ->
         _let_go(entries, entry.cell)
     with _measuring(request, progress) as measure:
         if not resume:
+            # The target is held and filled by now: one that was refused leaves no journal.
             journal.begin(header)
         while (step := following(plan, _rates(entries))) is not None:
             number, cell = step
             runs = len(plan.cells) * max(number, plan.rounds[0])
             progress.start(f"round {number} {cell}")
+            # The progress line shows what the cell made in its last round.
             before = next((entry for entry in reversed(entries) if entry.cell == cell), None)
             known = f", {before.sample.iops:,.0f} IOPS in round {before.round}" if before else ""
             sample = measure(cell, _ticker(progress, len(entries), runs, known))
@@ -112,6 +116,7 @@ def run(request: Request, journal: Journal, resume: bool, progress: Progress) ->
             wall, cpu = time.monotonic(), machine.own_cpu()
             entries.append(Entry(number, cell, sample, wall - began, cpu - cpu_before))
             began, cpu_before = wall, cpu
+            # On the disk before the next cell: an interruption loses the one under way alone.
             journal.add(entries[-1])
             _let_go(entries, cell)
     return _result(request, plan, entries, _cost(entries))
@@ -135,6 +140,7 @@ def _measuring(request: Request, progress: Progress) -> Iterator[Measure]:
     with target.held(
         request.target, request.size, readonly=request.readonly, overwrite=request.overwrite
     ) as place:
+        # A resumed run fills too: in a directory its file is a new one.
         if request.fills:
             _fill(place, request.load, progress)
         yield lambda cell, tick: fiorun.run(
@@ -162,6 +168,7 @@ def _let_go(entries: list[Entry], cell: Cell) -> None:
     """The bins of a round that has left the window: they are most of what a run keeps."""
     places = [index for index, entry in enumerate(entries) if entry.cell == cell]
     if len(places) > WINDOW:
+        # One round leaves with each that comes, so those before it are bare already.
         index = places[-WINDOW - 1]
         sample = entries[index].sample
         bare = replace(
@@ -228,6 +235,7 @@ def _notes(request: Request, entries: list[Entry]) -> Iterator[str]:
             "The target was not written first: reads of blocks that nobody wrote since an erase "
             "are answered without a look at the flash, and are too fast."
         )
+    # The most that each disk was busy in any cell.
     busiest = {
         name: max(entry.sample.utilization.get(name, 0.0) for entry in entries)
         for name in entries[-1].sample.utilization
@@ -241,6 +249,7 @@ def write(path: Path, found: result.Result) -> None:
     """The result in one piece. Raises :class:`BadInputError`."""
     part = path.with_name(path.name + ".new")
     try:
+        # Under another name first, so that nobody reads half a result.
         part.write_text(found.text())
         part.replace(path)
     except OSError as error:

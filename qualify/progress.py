@@ -67,6 +67,7 @@ class Progress:
             self._draw(f"{self.words}, {clock(passed)} so far")
 
     def _draw(self, line: str) -> None:
+        # To the line's start, and erase it. A column stays free, so that the line does not wrap.
         self._stream.write(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}")
         self._stream.flush()
         self._dirty = True

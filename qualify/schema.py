@@ -36,6 +36,7 @@ def _of(kind: Any) -> dict[str, object]:
         for owner, name in _SIGNED:
             if owner is kind:
                 del properties[name]["minimum"]
+        # These docstrings are published: whoever changes one changes result.schema.json.
         doc = (kind.__doc__ or "").replace("\n    ", " ").strip()
         return {
             "description": doc,

@@ -39,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     try:
         if not given or given[0] not in VERBS:
+            # Ends here, by help, version or error: a verb's own options are its module's matter.
             _top().parse_args(given)
         module, parser = _verb(given[0])
         arguments = parser.parse_args(given[1:])

@@ -52,6 +52,7 @@ def interruptible() -> Iterator[None]:
             signal.signal(each, signal.SIG_IGN)  # the way up removes files: it is not to be cut
         raise Interrupted(number)
 
+    # stop() reads this when a signal comes, so it stands before the handlers are set.
     old = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
     for number in old:
         signal.signal(number, stop)

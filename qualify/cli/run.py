@@ -147,6 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Measures. Raises :class:`~qualify.errors.BenchError`."""
     request = request_of(arguments)
     output: Path = arguments.output or Path(f"nvme-bench-{request.preset.name}.json")
+    # Looked for now: hours of measuring must not end at a file that is in the way.
     for path in (output, arguments.html):
         if path is not None and path.exists():
             raise BadInputError(f"{path} is there already; name another by --output or --html")
@@ -156,12 +157,14 @@ def run(arguments: argparse.Namespace) -> int:
         found = bench.run(request, journal, arguments.resume, progress)
     except Interrupted as error:
         progress.close()
+        # Without a journal nothing was measured, and --resume would find nothing.
         if journal.path.exists():
             error.args = (f"{error}; the same command with --resume goes on from there",)
         raise
     finally:
         progress.close()
     bench.write(output, found)
+    # Last: until the result is there, the run can go on from the journal.
     journal.path.unlink(missing_ok=True)
     if arguments.html is not None:
         _report(arguments.html, found)
@@ -187,6 +190,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
         _refuse_changes(arguments)
     if arguments.mix_70_30:
         cells = matrix(extra=True) if preset.name == "matrix" else preset.cells
+        # The preset quick has that mix anyway.
         if EXTRA_MIX not in {cell.reads for cell in cells}:
             raise BadInputError("--mix-70-30 belongs to the preset matrix")
         preset = replace(preset, cells=cells)

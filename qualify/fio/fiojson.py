@@ -69,6 +69,7 @@ def parse(text: str) -> Sample:
         raise FioError(f"expected at most {MAX_TEXT} bytes from fio, found {len(text)}")
     start = 0 if text.startswith("{") else text.find("\n{") + 1
     try:
+        # raw_decode: what fio prints after its object is left alone. NaN and Infinity are refused.
         document = json.JSONDecoder(parse_constant=_refuse).raw_decode(text, start)[0]
     except (ValueError, RecursionError) as error:
         raise FioError(
@@ -83,6 +84,7 @@ def parse(text: str) -> Sample:
     if failed:
         raise FioError(f"fio's job failed: {os.strerror(failed)}")
     read, write = _side(job.branch("read")), _side(job.branch("write"))
+    # The side that had no commands has a run time of 0.
     seconds = max(job.branch(side).number("runtime") for side in ("read", "write")) / 1000
     # The shares are of the group's time, which is that of all its jobs together.
     busy = job.number("job_runtime") / 1000

@@ -83,6 +83,7 @@ def run(options: Sequence[str], *, seconds: float, tick: Tick | None = None) -> 
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
+                # _HINTS know the system's words in English.
                 env={**os.environ, "LC_ALL": "C"},
                 # fio leaves files of its own (verify state) where it runs.
                 cwd=room,
@@ -93,6 +94,7 @@ def run(options: Sequence[str], *, seconds: float, tick: Tick | None = None) -> 
         try:
             words = _listen(child, seconds + GRACE, tick)
         except BaseException:
+            # Whatever it was, a signal of ours too: no fio goes on writing after this call.
             _end(child)
             raise
         # A failing fio may print why into its answer rather than beside it.
@@ -110,6 +112,7 @@ def explain(words: str, argv: Sequence[str], code: int) -> str:
     said = _last_line(words) or "nothing"
     hint = next((hint for pattern, hint in _HINTS if re.search(pattern, words)), "")
     ended = f"exit code {code}" if code >= 0 else f"{signal.Signals(-code).name}"
+    # The last two options are ours: without them fio prints for people.
     return f"fio ended with {ended}: {said}; {hint or 'try ' + shlex.join(argv[:-2])}"
 
 
@@ -144,6 +147,7 @@ def _listen(child: subprocess.Popen[bytes], seconds: float, tick: Tick | None) -
             chunk = os.read(descriptor, 65536)
             if not chunk:
                 break
+            # Only the end is kept: a fio that never stops complaining must not fill the memory.
             words = (words + chunk)[-_MAX_WORDS:]
     child.wait()
     return words.decode("utf-8", "replace")
@@ -157,6 +161,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
             child.wait(_STOP)
             return
         except ProcessLookupError:
+            # The whole group has ended: only the exit code is left to be taken.
             child.poll()
             return
         except subprocess.TimeoutExpired:

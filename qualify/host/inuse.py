@@ -44,6 +44,7 @@ def device_reasons(system: System, name: str, device: int) -> Iterator[str]:
     nodes.update({p: system.text(f"/sys/class/block/{p}/dev") for p in partitions})
     for node, numbers in nodes.items():
         for mount in system.mounts():
+            # By either: a file system (btrfs) may have device numbers of its own in mountinfo.
             if mount.numbers == numbers or mount.source == f"/dev/{node}":
                 yield f"{node} is mounted at {mount.point}"
         for holder in system.children(f"/sys/class/block/{node}/holders"):
@@ -91,6 +92,7 @@ def signatures(path: str) -> tuple[str, ...]:
     where one of them cannot be asked.
     """
     wiped = _tool(["wipefs", "--no-act", "--noheadings", "--output=TYPE", path], (0,))
+    # blkid ends with 2 where it finds nothing.
     probed = _tool(["blkid", "--probe", "--output=value", "--match-tag=TYPE", path], (0, 2))
     table = _tool(["blkid", "--probe", "--output=value", "--match-tag=PTTYPE", path], (0, 2))
     found = (wiped + "\n" + probed + "\n" + table).split()
@@ -157,6 +159,7 @@ def _openers(system: System, ours: _Test) -> Iterator[str]:
     if not processes:
         raise InUseError("cannot see who has it open: found no processes in /proc; mount it")
     for process in processes:
+        # Our own descriptor is the claim on the device (target.held).
         if int(process) == os.getpid():
             continue
         directory = system.path(f"/proc/{process}/fd")
@@ -167,6 +170,7 @@ def _openers(system: System, ours: _Test) -> Iterator[str]:
                     yield f"process {process} ({command}) has it open"
                     break
         except OSError as error:
+            # Who ended meanwhile has nothing open; who may not be looked into may have.
             if error.errno not in _GONE:
                 raise InUseError(
                     f"cannot see what process {process} has open: {error.strerror}; run as root, "

@@ -47,6 +47,7 @@ class System:
         """What this process sees mounted."""
         for line in self.text("/proc/self/mountinfo").splitlines():
             fields = line.split(" ")
+            # Optional fields, none or many, end at the dash; type, source and options follow.
             if "-" not in fields[6:]:
                 continue
             rest = fields[fields.index("-", 6) + 1 :]
@@ -61,6 +62,7 @@ class System:
 
 def unescape(field: str) -> str:
     """The kernel writes blanks and backslashes in a path as octal (\\040)."""
+    # The backslash last: earlier it would make codes of what is plain text in the path.
     for code in ("040", "011", "012", "134"):
         field = field.replace(f"\\{code}", chr(int(code, 8)))
     return field

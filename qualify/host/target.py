@@ -141,20 +141,24 @@ def held(
         with _new_file(Path(target.path), size) as path:
             yield Place(path, size)
         return
+    # Nothing is written, so a target in use, and what it holds, are nobody's loss.
     if readonly:
         yield Place(target.path, size, readonly=True)
         return
     if target.kind == FILE:
+        # The kernel claims devices and no files: this look is all the protection there is.
         reasons = tuple(inuse.file_reasons(system, Path(target.path)))
         _refuse(target, reasons, overwrite)
         yield Place(target.path, size)
         return
     if system.text(f"/sys/class/block/{os.path.basename(target.path)}/ro") == "1":
         raise BadInputError(f"{target.path} is read-only; measure it with --readonly")
+    # Before the claim: udev may still look at what somebody has just written.
     inuse.settle()
     with _exclusive(target.path) as (device, busy):
         name = os.path.basename(target.path)
         reasons = tuple(inuse.device_reasons(system, name, device))
+        # A user that the kernel knows and nothing of ours finds is a user all the same.
         if busy and not reasons:
             reasons = ("the kernel says that it is in use",)
         if not reasons:
@@ -202,11 +206,13 @@ def _new_file(directory: Path, size: int) -> Iterator[str]:
     """A file of our own that nobody else had, with room for ``size`` bytes, gone afterwards."""
     path = directory / f"nvme-bench-{secrets.token_hex(6)}.tmp"
     try:
+        # O_EXCL, O_NOFOLLOW: no file and no link that somebody put there is written through.
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o600)
     except OSError as error:
         raise BadInputError(f"cannot make a file in {directory}: {error.strerror}") from error
     try:
         try:
+            # The room is taken now, so that no other writer ends the run in its middle.
             os.posix_fallocate(descriptor, 0, size)
         except OSError as error:
             raise BadInputError(

@@ -101,6 +101,7 @@ def rounds(values: Sequence[float], first: int, mean: float, slope: float, say: 
     apart = (width - left - right) / len(values)
     across = [left + apart * (index + 0.5) for index in range(len(values))]
     start, end = across[first - 1] - apart / 2, across[-1] + apart / 2
+    # The 10 % that a steady cell may lie away from its mean (rounds/steady.py).
     above, below = up(mean * 1.1), up(mean * 0.9)
     parts = [svg.box(start, above, end - start, below - above, "band")]
     parts.extend(
@@ -108,6 +109,7 @@ def rounds(values: Sequence[float], first: int, mean: float, slope: float, say: 
         for value in (mean * 0.9, mean, mean * 1.1)
     )
     parts.append(svg.line((start, up(mean)), (end, up(mean)), "grid"))
+    # The least-squares line passes through the mean in the middle of the window.
     fit = [up(mean * (1 - slope / 2)), up(mean * (1 + slope / 2))]
     parts.append(svg.line((across[first - 1], fit[0]), (across[-1], fit[1]), "fit"))
     parts.append(svg.path(list(zip(across, map(up, values), strict=True)), "line only"))
@@ -130,6 +132,7 @@ def _legend(series: Sequence[Series], left: float, right: float) -> tuple[list[s
     parts: list[str] = []
     x, row = left, 0
     for each in series:
+        # SVG as text measures no text: 7 pixels a letter are near enough, and 34 for line and gaps.
         wide = 34 + 7.0 * len(each.name)
         if x + wide > right and x > left:
             x, row = left, row + 1

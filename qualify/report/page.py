@@ -87,6 +87,7 @@ def render_comparison(before: Result, after: Result, found: Comparison) -> str:
                     "99th percentile of latency, B to A",
                     "Blue is shorter, red is longer.",
                     charts.ratios(
+                        # Turned around, so that blue is good here too; the words turn it back.
                         {change.cell: 1 / max(change.p99, 1e-9) for change in found.changes},
                         lambda ratio: words.change(1 / ratio),
                         "Ratio of the 99th percentile by block size and mix",
@@ -131,6 +132,7 @@ def _summary(result: Result) -> Iterator[Tile]:
     grades = result.grades
     judged = "" if result.steady is not None else "; steady state not judged"
     for name, found in (("Level by reads", grades.reads), ("by every mix", grades.every_mix)):
+        # A run that was not steady earns no level, whatever its figures.
         if found is not None and not result.unsteady:
             level = "none" if found.vpu is None else f"VPU {found.vpu}"
             yield name, level, f"{found.name}, at {words.size(grades.size)}{judged}"

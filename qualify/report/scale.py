@@ -17,6 +17,7 @@ def linear_ticks(most: float, wanted: int = 5) -> tuple[float, ...]:
         return (0.0, 1.0)
     rough = most / wanted
     unit = 10.0 ** math.floor(math.log10(rough))
+    # A hair of tolerance, here and below: float quotients fall just beside round numbers.
     step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor >= rough * 0.999)
     return tuple(step * index for index in range(math.ceil(most / step - 1e-9) + 1))
 

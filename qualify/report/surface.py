@@ -82,6 +82,7 @@ class Surface:
         i, j = sizes.index(cell.block), mixes.index(cell.reads)
         if i + 1 == len(sizes) or j + 1 == len(mixes):
             return []
+        # Around the square, as a polygon wants them.
         corners = [Cell(sizes[i + a], mixes[j + b]) for a, b in ((0, 0), (1, 0), (1, 1), (0, 1))]
         return corners if all(corner in self.values for corner in corners) else []
 

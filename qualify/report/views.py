@@ -19,6 +19,7 @@ _MIX_STYLES: Final = {100: "m0", 95: "m1", 70: "m2", 65: "m2", 50: "m3", 35: "m4
 
 def mix_style(reads: int) -> str:
     """From reads' blue to writes' orange; 70/30 is 65/35's colour, dashed."""
+    # A mix that is none of ours, from somebody else's result, gets the color of its neighbor.
     nearest = min(_MIX_STYLES, key=lambda known: abs(known - reads))
     return _MIX_STYLES[nearest] + (" dashed" if reads == 70 else "")
 

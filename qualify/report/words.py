@@ -7,6 +7,7 @@ import re
 
 def count(value: float) -> str:
     """``2,374k``, ``57.6k``, ``912``: operations a second, to four digits."""
+    # The two upper bounds are the values from which rounding would give a digit more.
     if value >= 9_999_500:
         return f"{value / 1e6:,.1f}M"
     if value >= 99_950:

@@ -110,7 +110,7 @@ def _change(before: CellResult, after: CellResult) -> Change:
 
 
 def _ratio(after: float, before: float) -> float:
-    """Nothing before is no loss; a cell that was 0 and is 0 did not change."""
+    """1 where there was nothing before: then nothing can have been lost."""
     if before > 0:
         return after / before
     return 1.0

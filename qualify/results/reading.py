@@ -65,6 +65,7 @@ def _build(kind: Any, value: object, name: str) -> object:
     if origin is types.UnionType:
         if value is None and type(None) in inner:
             return None
+        # A result has no other unions than of one kind and None.
         return _build(next(i for i in inner if i is not type(None)), value, name)
     if origin is tuple:
         if not isinstance(value, list):
@@ -99,6 +100,7 @@ def _scalar(kind: Any, value: object, name: str) -> object:
     elif kind is str:
         if isinstance(value, str) and len(value) <= _MAX_TEXT:
             return value
+    # Python counts True as 1; a result does not.
     elif isinstance(value, int | float) and not isinstance(value, bool):
         if kind is int and isinstance(value, int) and 0 <= value < 2**64:
             return value

@@ -196,6 +196,7 @@ def cells_of(plan: Plan, entries: Sequence[Entry]) -> tuple[CellResult, ...]:
 
 
 def _cell(cell: Cell, entries: list[Entry]) -> CellResult:
+    # Only the window has bins: those of earlier rounds were let go of.
     window = [entry.sample for entry in entries[-steady.WINDOW :]]
     rates = [sample.iops for sample in window]
     mean = sum(rates) / len(rates)
@@ -221,6 +222,7 @@ def _way(sides: list[Side]) -> Way | None:
         iops=sum(side.iops for side in sides) / len(sides),
         throughput=sum(side.throughput for side in sides) / len(sides),
         latency=Latency(
+            # The mean of all commands: rounds with more of them weigh more.
             sum(side.mean * side.count for side in sides) / count,
             p50,
             p95,
@@ -244,7 +246,9 @@ def grades_of(size: int, cells: Sequence[CellResult]) -> Grades:
         if cell.block == 4 * KIB:
             iops = cell.iops
         mixes[cell.reads] = iops, max(throughput, cell.throughput)
+    # Without 4K blocks a mix says nothing of a promise of IOPS.
     small = {reads: pair for reads, pair in mixes.items() if pair[0] > 0}
+    # IOPS and throughput may come from different mixes: both promises hold in every one.
     worst = (
         (min(p[0] for p in small.values()), min(p[1] for p in small.values()))
         if len(small) > 1

@@ -48,6 +48,7 @@ class Journal:
         try:
             descriptor = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
         except FileExistsError:
+            # It came since. A link to nothing passes this look: then the kernel's words are told.
             self.check_absent()
             raise
         except OSError as error:
@@ -91,10 +92,12 @@ class Journal:
             raise BadInputError(f"nothing to resume: {self.path}: {error.strerror}") from error
         if len(data) > MAX_BYTES:
             raise BadInputError(f"expected at most {MAX_BYTES} bytes in {self.path}, found more")
+        # A line counts once its end is there: what a crash cut short was not added.
         whole = data[: data.rfind(b"\n") + 1]
         lines = whole.splitlines()
         try:
             found = json.loads(lines[0]) if lines else None
+            # Cells of another target or load would be mixed with these.
             if found != dict(header):
                 raise BadInputError(
                     f"{self.path} belongs to another run (preset, target, size, load); give the "
@@ -105,6 +108,7 @@ class Journal:
             raise BadInputError(
                 f"expected the journal of a run in {self.path}, found something else; remove it"
             ) from error
+        # Cut only now: a file that turned out to be none of ours is left as it was.
         if len(whole) != len(data):
             os.truncate(self.path, len(whole))
         yield from entries

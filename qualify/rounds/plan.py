@@ -38,10 +38,12 @@ def following(plan: Plan, rates: Rates) -> tuple[int, Cell] | None:
     counts = {cell: len(rates.get(cell, ())) for cell in plan.cells}
     done = min(counts.values())
     for cell in plan.cells:
+        # A round is under way where some cell is ahead of this one.
         if counts[cell] == done and max(counts.values()) > done:
             return done + 1, cell
     if done >= plan.rounds[1]:
         return None
+    # Between two rounds, and there alone, it is asked whether that was the last.
     if done >= plan.rounds[0]:
         state = steady(plan, rates)
         # Fewer rounds than a window were asked for: nothing can be said, and no more is wanted.

@@ -44,6 +44,7 @@ def judge(values: Sequence[float], window: int = WINDOW, limit: float = LIMIT) -
     if mean <= 0:
         return Steady(False, first, last, mean, 0.0, 0.0)
     deviation = max(abs(value - mean) for value in seen) / mean
+    # The least-squares line: its rise a round, over the window, as a share of the mean.
     middle = (window - 1) / 2
     rise = sum((x - middle) * (y - mean) for x, y in enumerate(seen))
     slope = rise / sum((x - middle) ** 2 for x in range(window)) * (window - 1) / mean

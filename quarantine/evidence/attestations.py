@@ -40,6 +40,7 @@ def read(raw: bytes, what: str) -> tuple[Attestation, ...]:
 
 def statement(known: Sequence[Attestation], model: str, firmware: str) -> str:
     """The first that matches; empty where none does."""
+    # Case counts on every platform, which fnmatch() leaves to the system.
     for found in known:
         if fnmatch.fnmatchcase(model, found.model) and fnmatch.fnmatchcase(
             firmware, found.firmware

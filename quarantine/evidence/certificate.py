@@ -138,6 +138,7 @@ def build(
     source = _source(testimony)
     sanitization = _sanitization(testimony, report.achieved, issuer)
     verification = _verification(report, report.verification)
+    # Times that contradict each other are remarked on and decide nothing (checks/clocks.py).
     doubts = [clocks.SET_BACK] if clocks.was_set_back(source, sanitization, verification) else []
     if clocks.ours_was_set_back(testimony.history, issued_at, previous.issued_at):
         doubts.append(clocks.OURS_SET_BACK)
@@ -201,6 +202,7 @@ def verify(token: str, keys: Sequence[PublicKey], what: str) -> SignedCertificat
         except BadWireError as error:
             failure = error
             continue
+        # The signature holds: what is wrong from here on is wrong whichever key is asked.
         try:
             signed = codec.parse(payload, what)
             certificate, unknown = later.understood(signed, what)
@@ -212,6 +214,7 @@ def verify(token: str, keys: Sequence[PublicKey], what: str) -> SignedCertificat
         if _canonical(signed, what) != payload:
             raise BadInputError(f"{what}: expected the canonical JSON form, found another")
         digest = _sha256(payload)
+        # A key counts for its own places alone: who steals a former one later can sign no other.
         if misplaced := keyring.misplaced(keys, key, certificate.position, digest):
             raise BadInputError(f"{what}: position {certificate.position} is {misplaced}")
         return SignedCertificate(certificate, token, digest, key.thumbprint, unknown)
@@ -265,6 +268,7 @@ def said_document(token: str) -> bytes:
 def file_bytes(body: Certificate) -> int:
     """The size of the file that a certificate will be, but for the few bytes of its signature."""
     readable = json.dumps(codec.plain(body), indent=2, ensure_ascii=False)
+    # The token holds the canonical form in Base64: four characters for three bytes.
     return len(readable.encode()) + len(codec.canonical(body)) * 4 // 3
 
 
@@ -273,6 +277,7 @@ def said_line(token: str) -> bytes:
     try:
         return _canonical({"certificate": _said(token), "jws": token}, "certificate") + b"\n"
     except (BadInputError, BadWireError, ValueError, IndexError):
+        # A line all the same: the ledger has one for each, and its check names this one.
         return " ".join(token.split()).encode() + b"\n"
 
 
@@ -291,6 +296,7 @@ def read_document(raw: bytes, keys: Sequence[PublicKey], what: str) -> SignedCer
 
     A bare compact JWS is read too. Raises :class:`BadInputError`.
     """
+    # No JSON object: the token alone, without its readable part.
     if not raw.lstrip().startswith(b"{"):
         try:
             return verify(raw.decode("ascii").strip(), keys, what)
@@ -305,6 +311,7 @@ def read_document(raw: bytes, keys: Sequence[PublicKey], what: str) -> SignedCer
     if not isinstance(value["jws"], str):
         raise BadInputError(f"{what}: expected a compact JWS in 'jws'")
     signed = verify(value["jws"], keys, what)
+    # People read the readable part; only the token is signed. So both have to say the same.
     if _canonical(value["certificate"], what) != _canonical(_said(signed.token), what):
         raise BadInputError(
             f"{what}: expected the readable part to be what was signed, found it altered"
@@ -332,6 +339,7 @@ def _said(token: str) -> Any:
 
 def _payload(token: str) -> bytes:
     part = token.split(".")[1]
+    # A JWS leaves the padding out, and the decoder wants it.
     return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
@@ -361,6 +369,8 @@ def _sha256(raw: bytes) -> str:
 
 def _source(testimony: CertificateEvidence) -> MediumSource:
     slot = testimony.order.slot
+    # The gate saw who started on this very drive; Placement knows who held the slot. So the gate's
+    # word goes first, but for a drive that was on another host since.
     owner = testimony.report.last_owner if testimony.gate_counts else None
     seen = testimony.last_user
     if owner is not None:
@@ -393,8 +403,10 @@ def _drive(
         property_number=property_number or "not recorded",
         firmware=after.firmware,
         nvme_version=wording.version(after.nvme_version),
+        # A drive without namespace management may report no total.
         capacity_bytes=after.total_bytes or sum(n.size for n in after.namespaces),
         unallocated_bytes=after.unallocated_bytes,
+        # As they stood when the methods were chosen; the rest is as the drive leaves.
         oacs=before.oacs,
         fna=before.fna,
         sanicap=before.sanicap,
@@ -510,6 +522,7 @@ def _verification(report: EraseReport, record: VerificationRecord) -> Verificati
 
 
 def _condition(order: EraseOrder, report: EraseReport, health: HealthRecord) -> MediumHealth:
+    # Health is judged anew by the order's policy; the host's own judgement is not used.
     looks = report.facts_before, report.facts_after
     return MediumHealth(
         critical_warning=health.critical_warning,

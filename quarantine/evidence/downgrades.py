@@ -24,6 +24,7 @@ def seen(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     name = f"policy {policy.name!r}"
     plain = methods.applied(order, facts)
     if report.downgraded:
+        # A Sanitize that the drive offers and a quirk skips: the sentence has to say so.
         kept = [m for m in plain.skipped if m.is_sanitize and methods.offered(m, facts)]
         other = f"other than {' and '.join(kept)}, which a quirk skips, " if kept else ""
         yield (
@@ -41,6 +42,7 @@ def seen(order: EraseOrder, report: EraseReport) -> Iterator[str]:
         better = [m for m in plain.clear_methods if not methods.offered(m, facts)]
         first = report.methods[0].method if report.methods else None
         if first is not None and first in plain.clear_methods:
+            # Clear runs the first method on offer: what stands before it was passed over.
             before = plain.clear_methods[: plain.clear_methods.index(first)]
             if passed := [m for m in better if m in before]:
                 yield (
@@ -76,6 +78,7 @@ def quirks(order: EraseOrder, report: EraseReport) -> Iterator[str]:
         if quirk.clear_methods:
             changed.append(f"clears by {', '.join(quirk.clear_methods)}")
         after = quirk.limits.over(Limits())
+        # Only the limits that the quirk names, with the values that it sets.
         changed += [
             f"limit {name} {getattr(after, name):g} s"
             for name in quirk.limits.__dataclass_fields__

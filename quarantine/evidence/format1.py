@@ -38,6 +38,7 @@ def _sanitization(value: Any, what: str) -> Any:
 def _technique(value: Any, what: str) -> Any:
     if not isinstance(value, dict):
         return value
+    # The empty name renames nothing: it only forbids a "technique", which is added below.
     found = _renamed(value, {**_TECHNIQUE, "": "technique"}, what)
     name = found.get("command")
     technique = terms.TECHNIQUES.get(name) if isinstance(name, str) else None
@@ -45,6 +46,7 @@ def _technique(value: Any, what: str) -> Any:
 
 
 def _renamed(value: dict[str, Any], names: dict[str, str], what: str) -> dict[str, Any]:
+    # What format 1 does not have in this place. A technique's "command" is in both, for two things.
     if today := sorted((set(names.values()) - set(names)) & set(value)):
         raise BadInputError(f"{what}: expected no member {today[0]!r} in format 1")
     return {names.get(name, name): item for name, item in value.items()}

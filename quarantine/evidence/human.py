@@ -35,6 +35,7 @@ def percent(fraction: float) -> str:
 def probability(share: float) -> str:
     """Six digits, rounded down: one that is printed larger than it is would be a lie, and nothing
     below 1 is certain."""
+    # By repr: the binary value of 0.999 lies below it, and would print as 0.998999.
     return f"{Decimal(repr(share)).normalize(Context(prec=6, rounding=ROUND_DOWN)):f}"
 
 

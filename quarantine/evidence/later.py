@@ -21,6 +21,8 @@ def understood(signed: Any, what: str) -> tuple[Certificate, tuple[str, ...]]:
     if not isinstance(signed, dict) or signed.get("format") != FORMAT:
         return codec.decode(Certificate, value, what), ()
     known = codec.known(Certificate, value)
+    # What a later release writes there is shown where it is texts by name. The rest is taken out
+    # and named with the other members that are not understood.
     for name in RESERVED:
         if isinstance(said := known.get(name), dict):
             known[name] = {each: text for each, text in said.items() if isinstance(text, str)}

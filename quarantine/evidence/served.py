@@ -117,6 +117,7 @@ class _Clerk:
 
     def before(self, drive: str, number: int) -> Reference | None:
         """The newest certificate of a drive below ``number`` under which it was handed out."""
+        # Withheld ones are passed over: under those nobody got the drive.
         for stored in reversed(self.store.certificates(drive=drive)):
             if stored.number < number and self.handed_out(stored):
                 signed = self.read(stored)
@@ -126,11 +127,14 @@ class _Clerk:
 
 def account(store: Store, server: str, keys: Sequence[PublicKey]) -> Account:
     """What the record knows of the drives of ``server`` (a uuid in canonical form)."""
+    # What certificates tell of uses that are over, and the record of the present one.
     clerk = _Clerk(store, keys)
     erased = store.certificates(server=server)
     uses = list(_erased(clerk, erased))
     present = [record for record in store.slots(consumer=server) if not _covered(store, record)]
     uses += [_unfinished(clerk, record) for record in present]
+    # From here on: each other trace of the server. One that leads to no use above is told as
+    # unknown, for the answer would look whole without it.
     had = store.places(consumer=server)
     for slot in sorted(had - {record.slot for record in store.slots(consumer=server)}):
         clerk.unknown.append(f"{slot}: the server was seen there, and its row cannot be read")
@@ -139,6 +143,7 @@ def account(store: Store, server: str, keys: Sequence[PublicKey]) -> Account:
     clerk.unknown += [f"{line}; whether it names the server is not known" for line in unread]
     for host in hosts:
         gate = host.hello.gate if host.hello else None
+        # What hosts say of their guests: a domain there without an allocation that anybody saw.
         for domain in gate.domains if gate else ():
             addresses = {f"{host.name}/{address}" for address in domain.addresses}
             if domain.uuid == server and (more := sorted(addresses - {str(s) for s in slots})):
@@ -146,6 +151,7 @@ def account(store: Store, server: str, keys: Sequence[PublicKey]) -> Account:
                     f"{', '.join(more)}: its host names the server's domain there, and no "
                     "allocation of it was seen"
                 )
+    # Last the histories: they keep a server's name when nothing else has it any more.
     for row in _mentions(clerk, server):
         if row.slot not in slots:
             slots.add(row.slot)
@@ -180,6 +186,7 @@ def _covered(store: Store, record: SlotRecord) -> bool:
     ]
     if record.state is State.IN_USE or not ends:
         return False
+    # Since the last use that ended: a certificate from before it is of an earlier erase.
     return any("certificate" in row.detail for row in rows[ends[-1] :])
 
 
@@ -188,6 +195,7 @@ def _erased(clerk: _Clerk, rows: Sequence[StoredCertificate]) -> Iterator[Served
     for drive in dict.fromkeys(row.drive for row in rows):
         group: list[StoredCertificate] = []
         for row in (row for row in rows if row.drive == drive):
+            # A drive that was handed out, or that went to another slot, begins a new use.
             if group and (clerk.handed_out(group[-1]) or group[-1].slot != row.slot):
                 yield from _use(clerk, group)
                 group = []
@@ -199,6 +207,8 @@ def _use(clerk: _Clerk, rows: Sequence[StoredCertificate]) -> Iterator[ServedDri
     found = [signed for row in rows if (signed := clerk.read(row)) is not None]
     if not found:
         return
+    # The first certificate after the use says how its user is known, the last one whether the drive
+    # went out.
     body = found[0].certificate
     before = clerk.before(rows[0].drive, rows[0].number)
     says = [] if before else [f"before: {_BEFORE_UNKNOWN}"]
@@ -218,6 +228,7 @@ def _use(clerk: _Clerk, rows: Sequence[StoredCertificate]) -> Iterator[ServedDri
 def _unfinished(clerk: _Clerk, record: SlotRecord) -> ServedDrive:
     """The server's drive is with it, or on its way to a certificate."""
     identity = record.identity
+    # Above every number of the chain: the use is not over, so any certificate is from before it.
     before = clerk.before(identity.digest, 1 << 62) if identity else None
     if record.state is State.IN_USE:
         after = "after: none yet, the server has the drive"

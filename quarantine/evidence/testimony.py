@@ -62,6 +62,7 @@ def weigh(
         report = codec.load(EraseReport, raw, "report")
     except (BadInputError, BadWireError) as error:
         return TestimonyResult(TestimonyStanding.CONTRADICTS, (str(error),))
+    # From here on both are authentic: do they fit each other, and does the certificate fit them?
     problems += _ids(order, report)
     problems += _contradictions(body, order, report)
     if problems:
@@ -87,6 +88,7 @@ def _order_keys(body: Certificate, controller_keys: Sequence[PublicKey]) -> Sequ
     """The one that the certificate vouches for, where orders have a key of their own."""
     if not body.case.order_key:
         return controller_keys
+    # The certificate's signature held, so the key that it names is as good as one that was given.
     jwk = {"kty": "OKP", "crv": "Ed25519", "x": body.case.order_key}
     return [PublicKey.from_jwk(jwk, "case.order_key")]
 
@@ -103,6 +105,7 @@ def _order(token: str, keys: Sequence[PublicKey]) -> bytes:
 
 def _ids(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     """The report answers this order."""
+    # Each side signed its own: an old report would pass under a new order but for these.
     for name in ("order_id", "slot", "generation", "nonce", "incarnation"):
         asked, answered = getattr(order, name), getattr(report, name)
         if asked != answered:
@@ -121,6 +124,7 @@ def _contradictions(body: Certificate, order: EraseOrder, report: EraseReport) -
                 )
     if report.verdict is not Verdict.ERASED:
         yield f"the host's verdict is {report.verdict}: nothing was to be certified"
+    # An unfit drive may be certified as erased, but not as one that goes out.
     if not report.fit and not body.withheld:
         yield "the host calls the drive unfit, and the certificate does not say that it was held"
 
@@ -188,6 +192,7 @@ def _sanitization(body: Certificate, order: EraseOrder, report: EraseReport) -> 
     yield "sanitization.method", done.method, report.achieved
     yield "sanitization.asked", done.asked, order.policy.label
     yield "sanitization.techniques", len(done.techniques), len(report.methods)
+    # Of different lengths as many as both have; that they differ is a fact of its own, above.
     for number, (said, record) in enumerate(zip(done.techniques, report.methods, strict=False)):
         where = f"sanitization.techniques[{number}]"
         yield f"{where}.command", said.command, record.method
@@ -256,6 +261,8 @@ def _remarks(
     if body.format != FORMAT:
         yield f"the sentences of format {body.format} are not computed again by this release"
         return
+    # Built anew for its texts alone (_texts). What those do not depend on is left empty: who had
+    # the drive last, the key of the order, when the certificate before was issued.
     again = certificate.build(
         CertificateEvidence(
             order=order,

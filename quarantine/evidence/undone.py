@@ -17,6 +17,7 @@ def done(report: EraseReport) -> Iterator[str]:
     """How the drive was used as by its next tenant (docs/decisions/visit.md), by visit."""
     for visit in report.visits:
         acts = [f"left alone for {visit.idle:g} s"] if visit.idle else []
+        # Acts of which nothing could be done are named among what was not (_not_visited).
         acts += [f"{act.act} ({_count(act)})" for act in visit.acts if act.done]
         if acts:
             yield f"{_when(visit, report)}: {', '.join(acts)}."
@@ -83,6 +84,7 @@ def _unreached(report: EraseReport) -> Iterator[str]:
             yield "Not examined: boot partitions, of which this host's kernel lets nobody read."
         if condition.rpmb_units:
             yield "Not erased, and not examined: replay protected memory (RPMB)."
+        # The images themselves are never read; their revisions are, where the drive tells them.
         slots = "their revisions alone were read" if condition.firmware else "nor their revisions"
         yield f"Not examined: the content of firmware images; {slots}."
     yield _buffers(report)
@@ -168,8 +170,10 @@ def _not_visited(report: EraseReport) -> Iterator[str]:
             "Not done: using the drive, as its next tenant will, after the last technique: what "
             "was done came before it."
         )
+    # A second passes in any case (PAUSE in eraser/case/visit.py): more is a policy's wish.
     if not any(visit.idle > 1 for visit in last):
         yield "Not done: leaving the drive alone for a while before the last look at it."
+    # Each once, in the order in which the visits name them.
     left = dict.fromkeys(text for visit in report.visits for text in visit.not_done)
     never = dict.fromkeys(
         f"{act.act} ({'the drive refused all' if act.refused else 'nothing was asked'})"

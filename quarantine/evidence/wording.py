@@ -54,9 +54,11 @@ def headline(
     good = outcomes.succeeded(done.techniques)
     bad = [name for name in outcomes.tried(done.techniques) if name not in good]
     without = f" {' and '.join(bad)} did not succeed." if bad else ""
+    # Before its colon stands the method's name.
     how = verified.method.partition(":")[0]
     but = f" except for {', and '.join(unread)}" if unread else ""
     read = f"It was then read back{' in full' if how == 'full' else f' by {how}'}{but}, and"
+    # Without a namespace nothing could be read, and the sentence may not sound as if.
     if not verified.blocks:
         read = "Nothing of it was read back, and it"
     came = "was not handed out" if withheld else "was accepted for its next use"
@@ -154,6 +156,7 @@ def reported(record: MethodRecord) -> str:
         if not without:
             raise
         return f"{without} {outcomes.UNTOLD}: {error}."
+    # Global Data Erased is the drive's word that nothing was written since.
     seal = "set" if log.global_data_erased else "not set"
     other = "" if log.cdw10 == record.cdw10 else "; that is another command's"
     # As an earlier one left it, where the drive refused this one.
@@ -204,6 +207,7 @@ def confidence(record: VerificationRecord) -> str:
         )
         if record.done is VerificationMode.NIST:
             places += f", and {_layout(record)}, which bound no small remainder any better"
+    # What bears the claim: known places where noise was read, else all blocks, else the sample.
     if noise:
         return (
             f"{places}. Some read as noise, whose origin nobody can tell by its look; so the claim "
@@ -231,6 +235,7 @@ def _when(record: VerificationRecord) -> str:
 def _layout(record: VerificationRecord) -> str:
     """The NIST layout by its counts. Revision 1 was withdrawn, and no claim of it is made here."""
     inside = sum(n.window_blocks for n in record.namespaces)
+    # Rounded down to two decimals: more than was read may not be claimed.
     share = math.floor(inside / max(1, reading.total_blocks(record)) * 1e4) / 100
     count = sum(n.windows for n in record.namespaces)
     small = any(n.window_blocks == n.blocks for n in record.namespaces)
@@ -284,6 +289,7 @@ def _smaller(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     found = () if report.facts_after is None else report.facts_after.namespaces
     sizes = {namespace.nsid: namespace.size for namespace in found}
     for wanted in order.profile.namespaces:
+        # One that is missing counts as whole: it is no matter of the tolerance.
         less = wanted.size - sizes.get(wanted.nsid, wanted.size)
         if 0 < less <= order.profile.size_tolerance:
             yield (
@@ -296,6 +302,7 @@ def _layout_changes(report: EraseReport) -> str:
     """Commands that changed namespaces, or may have, counted; empty for a drive that kept its
     own."""
     counts = dict.fromkeys((_DELETED, _CREATED, _FORMATTED, _CUT_OFF), 0)
+    # What each namespace's format is, so that a Format to the same one shows as no change.
     formats: dict[int, int | None] = {each.nsid: None for each in _layouts(report.facts_after)}
     formats |= {layout.nsid: _format_of(layout) for layout in _layouts(report.facts_before)}
     temporary = {namespace.nsid for namespace in reading.temporary(report.verification)}
@@ -308,6 +315,7 @@ def _layout_changes(report: EraseReport) -> str:
         elif sent.opcode == sentcommands.FORMAT_OPCODE:
             what, given = _FORMATTED, sent.cdw10 & ~methods.FORMAT_SES_MASK
             same = sent.nsid in temporary or formats.get(sent.nsid) == given
+            # The next Format is compared with what this one set.
             every = tuple(formats) if sent.nsid == methods.ALL_NAMESPACES else (sent.nsid,)
             formats |= dict.fromkeys(every, given)
             if sent.cdw10 & methods.FORMAT_SES_MASK:
@@ -338,5 +346,7 @@ def _format_of(layout: NamespaceLayout) -> int:
     """Dword 10 of a Format without an erase to what it has (Base 2.0, 5.14)."""
     number, protection = layout.lba_format, layout.protection
     extended = int(bool(layout.extended_metadata))
+    # LBA format 3:0, metadata extended 4, protection information 7:5 and its place 8, the LBA
+    # format's upper bits 13:12 (as eraser/erase/plan.py has them).
     low = number & 0xF | extended << 4 | (protection & 0b111) << 5 | (protection >> 3 & 1) << 8
     return low | (number >> 4) << 12

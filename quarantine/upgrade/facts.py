@@ -114,7 +114,8 @@ class Facts:
     hosts: tuple[HostRecord, ...] = ()
     providers: tuple[ProviderSeen, ...] = ()
     servers: Mapping[str, int] | None = None
-    """Consumers on the root provider of each compute host that we looked at; None as above."""
+    """Consumers on the root provider of each compute host that we looked at; None where Placement
+    did not answer."""
     silent: Mapping[str, float] | None = None
     """Seconds since each registered host's last word, infinite for one that never spoke."""
     profiles: Mapping[str, Profile] = field(default_factory=dict)
@@ -173,6 +174,7 @@ class Facts:
             classes |= {
                 name
                 for spec in conf.device_specs
+                # A device without ids: the line names the class, or its own ids make it.
                 if spec.one_time_use and (name := spec.class_of(PciDevice("0000:00:00.0")))
             }
         return frozenset(classes)
@@ -182,6 +184,7 @@ def _drive(
     slot: Slot, record: SlotRecord | None, seen: SeenDrive | None, provider: ProviderSeen | None
 ) -> SlotFindings:
     identity = seen.identity if seen else None
+    # What the host sees now goes before what the record has of the slot.
     identity = identity or (record.identity if record else None)
     device = PciDevice(
         slot.address,

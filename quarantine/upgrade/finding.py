@@ -76,6 +76,7 @@ def unknown(where: str, missing: str) -> Finding:
 
 def confs(facts: Facts, *roles: Role) -> Iterator[NovaConf | Finding]:
     """The configurations of those roles; for a role without any, that this is unknown."""
+    # One file may be for every role: it is judged once.
     told: set[NovaConf] = set()
     for role in roles:
         found = facts.of_role(role)

@@ -109,6 +109,7 @@ def _read(
     except (cfg.Error, ValueError) as error:
         trouble.append(" ".join(str(error).split())[:300])
         conf = _registered(options)
+        # Of no file at all: what is asked for below are the defaults.
         _parse(conf, [])
     values: dict[str, dict[str, Any]] = {}
     for group, members in options.items():
@@ -116,8 +117,10 @@ def _read(
         values[group] = {}
         for option in members:
             try:
+                # oslo converts a value when it is asked for: a bad one spoils no other.
                 value = getattr(holder, option.dest)
             except (cfg.Error, ValueError) as error:
+                # Our line names the option already: only the end of oslo's sentence is kept.
                 reason = " ".join(str(error).split()).rpartition("is not valid: ")[2]
                 trouble.append(f"[{group}]{option.name}: {reason[:200]}")
                 value = option.default
@@ -150,6 +153,7 @@ def _files(path: Path) -> list[Path]:
         if path.is_dir():
             found = sorted(f for f in path.glob("*.conf") if not f.name.startswith("."))
         for file in found:
+            # Opened here first: what is missing or far too large is no finding on Nova.
             with file.open("rb") as handle:
                 if len(handle.read(MAX_FILE_BYTES + 1)) > MAX_FILE_BYTES:
                     raise BadInputError(

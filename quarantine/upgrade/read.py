@@ -98,6 +98,7 @@ def gather(
         shared_keys=tuple(shared_keys),
     )
     try:
+        # The record first: which slots are looked for in Placement is known from it.
         facts = _with_record(facts, question, store(), now)
     except QuarantineError as error:
         facts = replace(facts, record_trouble=str(error))
@@ -105,6 +106,7 @@ def gather(
         facts = _with_placement(facts, question, placement())
     except QuarantineError as error:
         facts = replace(facts, placement_trouble=str(error))
+    # The operator's word goes before what nova-api shows.
     if facts.nova_release is None:
         facts = replace(facts, nova_release=_release(nova))
     return facts
@@ -133,6 +135,7 @@ def _with_placement(facts: Facts, question: CheckScope, cloud: UpgradePlacement)
     known = {provider.slot for provider in burnt.values()}
     for record in facts.slots:
         if record.slot not in known:
+            # A slot that lost its trait, or its provider, is in no listing of one-time-use devices.
             provider = cloud.by_slot(record.slot)
             if provider is not None:
                 found[provider.uuid] = provider
@@ -155,6 +158,7 @@ def _views(
 ) -> tuple[ProviderSeen, ...]:
     before = {one.provider.uuid: one for one in seen}
     return tuple(
+        # Each provider is looked at once: a look is three requests.
         before.get(uuid) or ProviderSeen(provider, uuid in burnt, cloud.view(uuid, ""))
         for uuid, provider in providers.items()
     )
@@ -165,6 +169,7 @@ def _servers(facts: Facts, cloud: UpgradePlacement) -> dict[str, int]:
     tracked = {provider.slot.host for provider in facts.providers}
     counts: dict[str, int] = {}
     for host in facts.host_names:
+        # Hosts that are tracked need no question: their restart begins nothing.
         root = cloud.root(host) if host not in tracked else None
         held = cloud.holders(root.uuid) if root else None
         if held is not None:

@@ -13,17 +13,20 @@ _CERTIFICATES = 0xA0
 
 
 def sorted_certificates(answer: bytes) -> bytes:
-    """A TimeStampResp of the same length; what is none comes back as it is."""
+    """The same TimeStampResp with its certificates sorted; what is none comes back as it is."""
     try:
+        # TimeStampResp: the status, and a ContentInfo. That: its type, and the SignedData in [0].
         _status, content = _children(answer, *_inside(answer, 0))
         _oid, explicit = _children(answer, *_inside(answer, content[0]))
         (signed,) = _children(answer, *_inside(answer, explicit[0]))
         for start, _end in _children(answer, *_inside(answer, signed[0])):
             if answer[start] == _CERTIFICATES:
                 first, last = _inside(answer, start)
+                # Sorted as bytes, headers included: that is DER's order of a SET OF.
                 found = sorted(answer[a:b] for a, b in _children(answer, first, last))
                 return answer[:first] + b"".join(found) + answer[last:]
     except (ValueError, IndexError):
+        # Of another shape: the library gets it as it came, and says what is wrong with it.
         pass
     return answer
 
@@ -31,6 +34,7 @@ def sorted_certificates(answer: bytes) -> bytes:
 def _inside(der: bytes, at: int) -> tuple[int, int]:
     """Where the content of the element at ``at`` begins and ends (X.690, 8.1.3)."""
     length, begin = der[at + 1], at + 2
+    # Long form: the low seven bits say in how many bytes the length itself follows.
     if length & 0x80:
         begin += length & 0x7F
         length = int.from_bytes(der[at + 2 : begin], "big")

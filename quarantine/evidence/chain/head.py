@@ -58,6 +58,7 @@ def sign(head: Head, key: PrivateKey) -> str:
 def read(raw: bytes, keys: Sequence[PublicKey], what: str) -> Head:
     """The head in a file that one of ``keys`` signed. Raises :class:`BadInputError`."""
     failure = f"{what}: expected a public key, found none"
+    # What is no ASCII becomes a character that no token has, so its signature fails.
     token = raw.decode("ascii", "replace").strip()
     for key in keys:
         try:

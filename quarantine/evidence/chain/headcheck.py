@@ -42,6 +42,8 @@ def findings(
         except BadInputError as error:
             yield name, f"forged or altered ({error})"
             continue
+        # The first one given is not asked for its own predecessor: whoever kept heads may have
+        # begun late. Among those after it a missing one shows.
         if last and said.previous not in known:
             yield name, f"the head before it, {said.previous or 'none'}, was not given: {last} is"
         last = name
@@ -61,6 +63,7 @@ def _against(said: Head, chain: Mapping[str, Issued], at: Mapping[int, Issued]) 
             yield f"expected its certificate at position {said.position}, found {place.position}"
         if clocks.earlier(said.written_at, place.issued_at):
             yield f"written at {said.written_at}, before its certificate: {place.issued_at}"
+    # The next certificate may claim no earlier time: the head says that it was not there yet.
     follower = at.get(said.position + 1)
     if follower is not None and clocks.earlier(follower.issued_at, said.written_at):
         yield (

@@ -88,6 +88,7 @@ def audit(
     good: dict[str, _Place] = {}
     papers = _Papers()
     highest = 0
+    # Each document by itself: readable, signed, under its own name, once, in its place.
     for name, raw in documents:
         if isinstance(raw, BadInputError):
             findings.append(ChainFinding(name, f"not readable ({raw})"))
@@ -100,6 +101,7 @@ def audit(
         except BadInputError as error:
             findings.append(ChainFinding(name, f"forged or altered ({error})"))
             continue
+        # Files are named by their digest; a ledger's lines are named by number and do not match.
         match = _DIGEST_NAME.fullmatch(Path(name).name)
         if match and match[1] != signed.digest:
             findings.append(ChainFinding(name, f"renamed: it is certificate {signed.digest}"))
@@ -115,6 +117,7 @@ def audit(
             )
         highest = max(highest, position)
         body = signed.certificate
+        # All that is kept of it: its own contradictions and its papers are looked at now.
         set_back = clocks.OURS_SET_BACK in body.exceptions
         good[signed.digest] = _Place(name, position, body.previous, body.issued_at, set_back)
         findings += (
@@ -122,6 +125,7 @@ def audit(
             for line in consistency.contradictions(body)
         )
         findings += papers.take(name, signed)
+    # Then all of them together: the links, the end, and what has to be among them.
     findings += _links(good)
     by_place = sorted(good, key=lambda digest: good[digest].position)
     last = by_place[-1] if by_place else ""
@@ -137,6 +141,8 @@ def audit(
         for digest in contains
         if digest not in good
     )
+    # A rotation names the last certificate of the old key, and binds with it all that stand before:
+    # a chain without it is another past, written with the old key.
     for place, digest in keyring.ends(keys).items():
         if digest and (digest not in good or good[digest].position != place):
             findings.append(
@@ -147,6 +153,7 @@ def audit(
                 )
             )
     findings += (ChainFinding("a rotation", line) for line in keyring.problems(keys))
+    # Heads last, for they are held against the whole chain.
     chain = {digest: Issued(place.position, place.issued_at) for digest, place in good.items()}
     findings += (ChainFinding(*found) for found in headcheck.findings(heads, chain, keys))
     return Audit(
@@ -169,6 +176,7 @@ class _Papers:
         for what, text in (
             ("order", case.order_id), ("nonce", case.nonce), ("report", case.report_digest),
         ):  # fmt: skip
+            # Once is enough: an order, its nonce and its report come together.
             other = self._used.setdefault((what, text), name)
             if other != name:
                 yield ChainFinding(name, f"its {what} {text} was certified before: {other}")
@@ -185,6 +193,7 @@ def documents(lines: Iterable[bytes], name: str) -> Iterator[Document]:
 def _links(good: dict[str, _Place]) -> Iterator[ChainFinding]:
     successors: dict[str, str] = {}
     for place in sorted(good.values(), key=lambda place: place.position):
+        # The lowest position keeps the place; each further one after that certificate forks.
         other = successors.setdefault(place.previous, place.name)
         if other != place.name:
             where = f"after {place.previous}" if place.previous else "at the beginning"
@@ -201,6 +210,7 @@ def _links(good: dict[str, _Place]) -> Iterator[ChainFinding]:
                 place.name,
                 f"broken link: position {place.position} after {before.position} ({before.name})",
             )
+        # A certificate that says that our clock was set back is not held to the order of times.
         elif clocks.earlier(place.issued_at, before.issued_at) and not place.set_back:
             yield ChainFinding(
                 place.name,

@@ -73,15 +73,18 @@ def check(
         info = response.tst_info
         if info.message_imprint.message != hashlib.sha256(data).digest():
             raise BadInputError("time stamp: expected one over these bytes, found one over others")
+        # Without a nonce somebody on the way could answer with an earlier stamp of the same bytes.
         if nonce is not None and info.nonce != nonce:
             raise BadInputError("time stamp: expected the nonce of the question, found another")
         if roots:
             builder = client.VerifierBuilder(roots=list(roots), nonce=nonce)
             builder.build().verify_message(response, data)
         found: datetime = info.gen_time
+    # An answer is a stranger's bytes: whatever the library raises over them becomes one line.
     except (ValueError, TypeError, x509.InvalidVersion, client.VerificationError) as error:
         text = " ".join(str(error).split())[:200]
         raise BadInputError(f"time stamp: expected one that holds, found {text}") from error
+    # Its time is UTC by RFC 3161, whether the library attaches a zone or not.
     return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
 
 

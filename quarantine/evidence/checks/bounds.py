@@ -57,6 +57,7 @@ def _numbers(report: EraseReport) -> Iterator[tuple[str, float, float]]:
         yield "spare_threshold", health.spare_threshold, _BYTE
         yield "percentage_used", health.percentage_used, _BYTE
         yield "critical_warning", health.critical_warning, _BYTE
+        # The smaller of both may not be negative; codec reads no number above the upper bound.
         yield "media errors", min(health.media_errors_before, health.media_errors_after), _WORD
         yield "data_units_written", health.data_units_written, _WORD
         yield "power_on_hours", health.power_on_hours, _WORD

@@ -71,8 +71,11 @@ def _times(body: Certificate) -> Iterator[str]:
     host = list(clocks.reversed_pairs(clocks.of_host(source, done, body.verification)))
     if clocks.SET_BACK not in body.exceptions:
         yield from host
+    # The exception is a claim too: times that are in order contradict it.
     elif not host:
         yield "expected times of the host in no order, as the exceptions say, found them in order"
+    # Of ours the counterpart cannot be asked for: the clock may have jumped between this
+    # certificate and the one before it, which is not at hand here.
     if clocks.OURS_SET_BACK not in body.exceptions:
         yield from clocks.reversed_pairs(clocks.of_controller(body.case.history, body.issued_at))
 
@@ -91,6 +94,7 @@ def _label(body: Certificate) -> Iterator[str]:
             yield f"{said.command}: expected opcode {opcode:#x}, found {said.opcode:#x}"
         if said.command.is_sanitize != (done.method is Label.PURGE):
             yield f"{said.command} is no part of the method {done.method}"
+    # Which command was sent is its host's word; log 81h is the drive's.
     if done.method is Label.PURGE and not any(map(outcomes.ended_well, done.techniques)):
         yield "expected a sanitize whose success log 81h shows under the method Purge, found none"
     for said in done.techniques:
@@ -137,6 +141,7 @@ def _verification(said: VerificationStatement) -> Iterator[str]:
             f"verification: expected at most {said.fingerprints_taken} fingerprints to be checked, "
             f"found {said.fingerprints_checked}"
         )
+    # The bound is computed from these: outside of 0 to 1 there is none to compare with.
     likely = 0 < said.confidence < 1 and 0 < said.residual_asked < 1
     if not (likely and 0 <= said.residual_shown <= 1):
         yield (
@@ -165,6 +170,7 @@ def _behind_bound(said: VerificationStatement) -> Iterator[str]:
     """The number of known places that the remainder stands for: fewer than all where some count
     for one namespace alone (docs/decisions/sampling.md)."""
     if _noise(said) and 0 < said.residual_shown < 1:
+        # Turned around, the bound gives a number that rounding may put one off.
         near = reading.needed(said.confidence, said.residual_shown)
         yield from (
             f"{n:,}"
@@ -176,6 +182,8 @@ def _behind_bound(said: VerificationStatement) -> Iterator[str]:
 def _bound(said: VerificationStatement) -> Iterator[str]:
     """No smaller remainder is excluded than the counts exclude, by the most generous rule of all
     releases."""
+    # Noise proves nothing by its look, so places of known content bear the bound. Where all was
+    # read and none is noise, nothing is left; else the sample bears it.
     if _noise(said):
         least = reading.bound(_known(said), said.confidence)
     elif _whole(said):
@@ -192,6 +200,7 @@ def _bound(said: VerificationStatement) -> Iterator[str]:
 def _probes(said: VerificationStatement) -> Iterator[str]:
     """The sentence on probes, which the page shows in the counts' place."""
     taken, compared = said.fingerprints_taken, said.fingerprints_checked
+    # The sentence names the rest only where there is one.
     rest = {taken - compared} if compared < taken else set()
     counts = [said.canaries_planted, said.canaries_checked, taken, compared, *rest]
     found = [int(text.replace(",", "")) for text in re.findall(r"\d[\d,]*\b", said.probes)]
@@ -205,20 +214,26 @@ _SHARE = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?) ?%")
 
 def _sentence(said: VerificationStatement) -> Iterator[str]:
     """Every number of the sentence follows from the counts, whatever its words are."""
+    # The seed's digits are no count.
     text = said.sentence.replace(said.seed, "") if said.seed else said.sentence
     if "seed " in text and said.seed not in said.sentence:
         yield "verification: expected the sentence to name the seed beside it, found another"
+    # What the sentence may name of a layout of windows: how many, their bytes, and two shares. The
+    # 5 % are of each subsection (wording._layout).
     layout = f"{sum(n.windows for n in said.namespaces):,}"
     inside = sum(n.window_blocks for n in said.namespaces)
     nist = said.done is VerificationMode.NIST
     shares = {5.0, inside / max(1, said.blocks) * 100} if nist else set()
     for share in (float(found) for found in _SHARE.findall(text)):
+        # A smaller share than the counts leave open claims more than they show, unless it is one of
+        # the layout, which is printed with two decimals.
         lies = share < said.residual_shown * 100 - _PER_CENT * 100
         if lies and not any(abs(share - known) < 0.02 for known in shares):
             yield (
                 f"verification: the sentence excludes more than {share:g} %, the counts "
                 f"{said.residual_shown * 100:.6f} %"
             )
+    # The first two stand in the words themselves: blocks of 4 KiB, 1,000 subsections.
     counts = {
         "4", "1,000", layout, f"{inside * reading.BLOCK:,}", f"{said.sampled:,}",
         f"{said.blocks:,}", f"{_known(said):,}", *_behind_bound(said),

@@ -28,6 +28,7 @@ def loaded(before: tuple[str, ...], order: EraseOrder, report: EraseReport) -> I
     if not before or not now:
         return
     condition, running = order.profile.condition, order.profile.firmware
+    # An emptied slot holds nothing that anybody loaded.
     trusted = {*running, *(() if condition is None else condition.slot_firmware), ""}
     for slot, held in enumerate(now, start=1):
         was = before[slot - 1] if slot <= len(before) else ""

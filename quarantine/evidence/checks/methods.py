@@ -83,6 +83,7 @@ def contradictions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
         return
     yield from _plan(order, report)
     yield from _reach(report)
+    # By identity: two runs of one method may have equal records.
     passed = {id(record) for record in tolerated(order.policy, report.methods)}
     sent = SentCommands(report.commands)
     for record in standing(report):
@@ -93,6 +94,7 @@ def contradictions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
 
 def standing(report: EraseReport) -> tuple[MethodRecord, ...]:
     """The last record of each method and namespace: a repeated one stands for those before it."""
+    # In a dict the later record takes the earlier one's place.
     return tuple({(record.method, record.nsid): record for record in report.methods}.values())
 
 
@@ -125,6 +127,7 @@ def failed(record: MethodRecord) -> bool:
         log = sanitizelog.parse(record.log_after, f"{record.method}: log after")
     except BadInputError:
         return False
+    # SCDW10 tells whether the log is of this very command.
     return log.status == SanitizeStatus.FAILED and log.cdw10 == record.cdw10
 
 
@@ -158,6 +161,7 @@ def _label(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             f"achieved, found {report.downgraded}"
         )
     for record in report.methods:
+        # Purge is made of Sanitize alone and Clear of Format alone: a mix is neither.
         if record.method.is_sanitize != (report.achieved is Label.PURGE):
             yield f"method {record.method} is no part of the label {report.achieved}"
 
@@ -170,11 +174,14 @@ def _plan(order: EraseOrder, report: EraseReport) -> Iterator[str]:
         return
     policy = applied(order, report.facts_before)
     plan = planned(policy, report.achieved, report.facts_before)
+    # Each method once, in the order of its first run.
     done = tuple(dict.fromkeys(record.method for record in report.methods))
+    # What was read back is what the last one left.
     last = report.methods[-1].method
     if not plan:
         yield f"the drive says that it offers no method for {report.achieved}, yet one is claimed"
         return
+    # Fewer methods on offer than the policy names are less than was asked for: that needs leave.
     short = report.achieved is Label.PURGE and len(plan) < len(policy.purge_methods)
     if short and order.policy.label is Label.PURGE and not order.policy.allow_fewer:
         yield (
@@ -211,6 +218,7 @@ def _reach(report: EraseReport) -> Iterator[str]:
         for record in standing(report)
         if not record.method.is_sanitize and record.verdict is Verdict.ERASED
     }
+    # By either all namespaces were erased, whichever was named.
     if ALL_NAMESPACES in formatted or (formatted and facts.fna & FNA_ERASES_ALL):
         return
     for namespace in read.namespaces:
@@ -233,6 +241,7 @@ def _method(record: MethodRecord, report: EraseReport, sent: SentCommands) -> It
         )
     if record.method.is_sanitize:
         yield from _sanitize(record, report, name, sent)
+    # Format leaves no log: its status is all that the drive says of it, so a lost one does not do.
     elif not sent.has(record, (0,)):
         yield f"{name}: expected a Format with CDW10 {record.cdw10:#x} and status 0, found none"
 

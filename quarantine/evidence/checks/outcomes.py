@@ -42,4 +42,5 @@ def ended_well(done: Technique) -> bool:
 
 def by_key_alone(techniques: Sequence[Technique]) -> bool:
     """Nothing but cryptographic erase succeeded: no medium is said to have been touched."""
+    # Also where nothing succeeded: the empty set is a subset of any.
     return set(succeeded(techniques)) <= terms.CRYPTOGRAPHIC

@@ -46,8 +46,10 @@ def known_places(verification: VerificationRecord) -> int:
 
 
 def counted_places(verification: VerificationRecord) -> int:
-    """Of these, as many as count wherever a remainder lies, which the host alone can tell."""
+    """The known places that bear a claim about each namespace, which the host alone can count
+    (docs/decisions/sampling.md)."""
     known, probed = known_places(verification), verification.probed
+    # None is a host that does not count by namespace: there all known places count.
     return known if probed is None else max(0, min(known, probed))
 
 
@@ -180,6 +182,7 @@ def _shares(record: VerificationRecord) -> Iterator[str]:
     places = min(record.sampled, needed(record.confidence, record.residual))
     blocks = total_blocks(record)
     for n in record.namespaces:
+        # Rounded down, where a host rounds up: one place less by rounding is no contradiction.
         least = min(n.blocks, places * n.blocks // max(1, blocks))
         # None at all is named with the counts.
         if 0 < n.read < least:
@@ -216,6 +219,7 @@ def _namespaces(report: EraseReport, record: VerificationRecord) -> Iterator[str
     if report.facts_after is None:
         yield "expected what the drive said of itself after the erase, found nothing"
         return
+    # Temporary namespaces are deleted by then: they have no size here, and may not be there.
     sizes = {n.nsid: math.ceil(n.size / BLOCK) for n in report.facts_after.namespaces}
     found = {n.nsid: n.blocks for n in record.namespaces if not n.temporary}
     there = {*sizes, *(layout.nsid for layout in report.facts_after.detached)}
@@ -235,6 +239,7 @@ def _namespaces(report: EraseReport, record: VerificationRecord) -> Iterator[str
 def miscounts(n: NamespaceVerification) -> Iterator[str]:
     """Counts of one namespace that do not add up, or that speak against the erase."""
     where = f"namespace {n.nsid}"
+    # A block is in one class by its look; what else was found of it is counted besides.
     classes = (n.zeros, n.ones, n.pattern, n.random, n.structured)
     found = (n.canaries, n.unchanged, n.unreadable, n.reread, n.changed, n.by_passthrough)
     counters = (n.read, *classes, *found, n.windows, n.window_blocks)
@@ -259,6 +264,7 @@ def miscounts(n: NamespaceVerification) -> Iterator[str]:
         yield f"{where}: {n.structured} blocks look like somebody's data"
     if n.uniform and _UNIFORM.fullmatch(n.uniform) is None:
         yield f"{where}: expected the same 16 bytes in hexadecimal, found {n.uniform[:40]!r}"
+    # If all blocks repeat the same 16 bytes, all of them fall into the class of these bytes.
     elif n.uniform and {"00" * 16: n.zeros, "ff" * 16: n.ones}.get(n.uniform, n.pattern) != n.read:
         yield f"{where}: the counts have blocks that do not repeat the same 16 bytes, {n.uniform}"
 
@@ -304,6 +310,7 @@ def promised(report: EraseReport) -> dict[int, str]:
     """What each attached namespace promises, by the byte that its host reports with it."""
     facts = report.facts_after
     if facts is None or len(facts.dlfeat) != len(facts.namespaces):
+        # Bytes that do not match the namespaces one by one prove no promise.
         return {}
     each = zip(facts.namespaces, facts.dlfeat, strict=True)
     return {layout.nsid: _FILLS.get(dlfeat & 7, _NOTHING) for layout, dlfeat in each}
@@ -317,6 +324,7 @@ def _promises(report: EraseReport, record: VerificationRecord) -> Iterator[str]:
         yield f"expected a promise of {', '.join(known[1:])}, found {odd[:40]!r}"
     told = promised(report)
     for n in record.namespaces:
+        # Older hosts name one promise for the whole drive.
         word = n.expected or record.expected
         if word in _FILLS.values() and told.get(n.nsid, word) != word:
             yield (
@@ -357,6 +365,8 @@ MANAGES = 0x8
 def _content(report: EraseReport, record: VerificationRecord) -> Iterator[str]:
     """Something must decide: the value that the drive promises, or probes that are gone."""
     told = promised(report)
+    # A promise counts only where the drive's own DLFEAT byte bears it. A temporary namespace is
+    # deleted by the time that byte is read, so its host's word has to do.
     kept = all(
         _kept(n, n.expected or record.expected) and (n.temporary or n.nsid in told)
         for n in record.namespaces
@@ -378,6 +388,7 @@ def _content(report: EraseReport, record: VerificationRecord) -> Iterator[str]:
 
 
 def _kept(n: NamespaceVerification, promise: str) -> bool:
+    # -1 is no count: where nothing is promised, nothing is kept.
     return n.read == {"zeros": n.zeros, "ones": n.ones}.get(promise, -1)
 
 

@@ -62,6 +62,8 @@ def parse(encoded: str, what: str) -> ReportedSanitizeLog:
         raise BadInputError(f"{what}: expected Base64, found something else") from error
     if len(raw) != LOG_BYTES:
         raise BadInputError(f"{what}: expected {LOG_BYTES} bytes of log 81h, found {len(raw)}")
+    # Bytes 1:0, 3:2 and 7:4, little-endian. Of SSTAT: status in bits 2:0, passes of an overwrite in
+    # 7:3, Global Data Erased in 8, PRGD in 11.
     progress, sstat, cdw10 = struct.unpack_from("<HHI", raw)
     return ReportedSanitizeLog(
         progress=progress,

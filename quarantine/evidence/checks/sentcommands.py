@@ -35,6 +35,7 @@ class SentCommands:
         for place, sent in enumerate(self._each):
             kind = (sent.opcode, sent.nsid, sent.cdw10)
             self._statuses.add((*kind, sent.status))
+            # A refused command carried nothing out. None is one whose exit was lost: it may have.
             if sent.status in (0, None):
                 self._by_kind[kind].append((place, clocks.moment(sent.started_at)))
 
@@ -61,6 +62,8 @@ class SentCommands:
         last = report.methods[-1]
         places = self._by_kind.get(_kind(last), ())
         alike = [record for record in report.methods if _kind(record) == _kind(last)]
+        # How many sends to expect. A resumed case lost some with their senders, so there each
+        # attempt counts; with fewer on record the last of them may not be the last technique's.
         least = sum(record.attempts for record in alike) if report.resumed else len(alike)
         if last.adopted or not places or len(places) < least:
             return
@@ -75,11 +78,13 @@ class SentCommands:
         """Namespaces that were created, and deletions that were sent: one that is answered as not
         there any more counts."""
         layout = [c for c in self._each if _is_admin(c) and c.opcode == NAMESPACE_OPCODE]
+        # SEL, CDW10 bits 3:0: 0 creates, anything else deletes.
         made = sum(1 for each in layout if not each.cdw10 & 0xF and each.status in (0, None))
         return made, sum(1 for each in layout if each.cdw10 & 0xF)
 
     def _place(self, record: MethodRecord) -> int | None:
         ended = clocks.moment(record.ended_at) if record.ended_at else None
+        # The last one first. One that was sent after the end is of a later run of the same method.
         for place, started in reversed(self._by_kind.get(_kind(record), ())):
             if ended is None or started is None or started <= ended:
                 return place
@@ -96,6 +101,7 @@ def _kind(record: MethodRecord) -> tuple[int, int, int]:
 
 
 def _is_admin(sent: CommandRecord) -> bool:
+    # The same number is another command in an I/O queue.
     return "io-passthru" not in sent.argv
 
 

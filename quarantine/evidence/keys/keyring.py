@@ -51,10 +51,12 @@ class Keyring(Sequence[PublicKey]):
 
 def misplaced(keys: Sequence[PublicKey], key: PublicKey, position: int, digest: str) -> str:
     """Why ``key``, one of ``keys``, did not sign that certificate; empty where it may have."""
+    # A plain list of keys knows no places: each of them may have signed any.
     if not isinstance(keys, Keyring):
         return ""
     named = keys.ends.get(position, digest)
     other = f"expected to be {named}, after which the key was replaced" if named != digest else ""
+    # Its place first; then whether it is the certificate that the rotation names there.
     return keys.spans[key.thumbprint].problem(position) or other
 
 
@@ -88,8 +90,10 @@ def ring(trusted: Sequence[PublicKey], rotations: Sequence[Rotation] = ()) -> Ke
     rotation that was signed with a stolen old key is a second one from the same key: it is not
     believed where the true one leads to a trusted key, and neither is where none does.
     """
+    # The same file given twice is no rival of itself.
     each = [found for n, found in enumerate(rotations) if found not in rotations[:n]]
     made = _Making({key.thumbprint: Span(key) for key in trusted}, each)
+    # Each step drops a rotation, so this ends. Backwards first, each time: see above.
     while made.walk(backwards=True) or made.walk(backwards=False):
         pass
     made.problems += (
@@ -133,6 +137,8 @@ class _Making:
     def _take(self, found: Rotation, old: str, new: str) -> None:
         before = self.spans.get(old, Span(found.old_key))
         after = self.spans.get(new, Span(found.new_key))
+        # A key is followed once and follows once, and no place has two ends. It may be replaced
+        # before it has signed anything: then it ends just before its first place.
         agrees = self.ends.get(found.position, found.digest) == found.digest
         if (
             not agrees

@@ -84,6 +84,7 @@ def read(raw: bytes, what: str) -> Rotation:
     if len(tokens) != 2:
         raise BadInputError(f"{what}: expected two signatures of a rotation, found {len(tokens)}")
     try:
+        # Its keys stand in the payload, so that is read first and believed by nobody yet.
         payload = signing.unverified_payload(tokens[0], what)
         said = codec.load(Rotation, payload, what)
         for token, key in zip(tokens, (said.old_key, said.new_key), strict=True):
@@ -91,6 +92,7 @@ def read(raw: bytes, what: str) -> Rotation:
                 raise BadInputError(f"{what}: expected both keys to sign one and the same")
     except BadWireError as error:
         raise BadInputError(str(error)) from error
+    # Else one rotation had many spellings, and each would count as a rival of the others.
     if codec.canonical(said) != payload:
         raise BadInputError(f"{what}: expected the canonical JSON form, found another")
     return said

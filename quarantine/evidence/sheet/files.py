@@ -33,6 +33,7 @@ def write_files(
     certificate says. Raises ``OSError``.
     """
     files = _testimony_files(testimony)
+    # In this order they are written: the certificate last.
     files[".html"] = page.render(signed).encode()
     files[".json"] = certificate.document(signed)
     return _replaced({directory / f"{signed.digest}{name}": data for name, data in files.items()})
@@ -55,9 +56,11 @@ def save_files(
     content = _testimony_files(testimony)
     content[".json"] = certificate.said_document(token)
     made = {directory / f"{digest}{suffix}": data for suffix, data in content.items()}
+    # All are looked for before the first is written: a refusal leaves nothing behind.
     for path in made:
         if not overwrite and os.path.lexists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    # Without leave, create(): it refuses a file that came since that look.
     write = outputfile.replace if overwrite else outputfile.create
     for path, data in made.items():
         write(path, data, mode=outputfile.PRIVATE)
@@ -69,11 +72,13 @@ def write_rotations(directory: Path, documents: Iterable[str]) -> tuple[Path, ..
 
     Raises :class:`BadInputError` for a damaged one, and ``OSError``.
     """
+    # Read before the first is written: a damaged one ends all of it.
     read = ((text.encode(), rotation.read(text.encode(), "rotation")) for text in documents)
     return _replaced({directory / rotation.file_name(said): data for data, said in read})
 
 
 def _replaced(files: Mapping[Path, bytes]) -> tuple[Path, ...]:
+    # In this order: whoever sees the certificate finds the rest beside it.
     for path, data in files.items():
         outputfile.make_directory(path.parent)
         # Nothing waits for the disk: the record has all of it, and 'export' writes it again.
@@ -98,6 +103,7 @@ def testimony_beside(file: Path, digest: str) -> SignedTestimony | None:
     """
     suffixes = (ORDER_SUFFIX, REPORT_SUFFIX, HOST_KEY_SUFFIX)
     order, report, key = (file.with_name(f"{digest}{suffix}") for suffix in suffixes)
+    # A link to nothing counts as there, so a broken part is told and not taken for none.
     if not any(os.path.lexists(path) for path in (order, report, key)):
         return None
     jwk = read_found(key, "testimony")

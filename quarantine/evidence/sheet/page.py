@@ -60,13 +60,14 @@ _WHOLE = "as the policy asks"
 
 
 def _note(body: Certificate) -> str:
-    """Under the label, in capitals' place: what nobody may overlook."""
+    """The line under the label: what nobody may overlook."""
     said = ["downgraded"] if body.sanitization.downgraded else []
     done = body.sanitization.techniques
     failed = len(outcomes.succeeded(done)) < len(outcomes.tried(done))
     said += ["a technique failed"] if failed else []
     said += ["not handed out"] if body.withheld else []
     less = any(line.startswith("Downgraded: ") for line in body.exceptions)
+    # Where nothing is to be warned of: whether the policy asked for just this, or let it pass.
     said = said or ["as the policy allows" if less else _WHOLE]
     alone = body.sanitization.attestation
     return ", ".join((*said, *(["not attested"] if alone.startswith(wording.NOT_ATTESTED) else [])))

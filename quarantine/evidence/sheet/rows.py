@@ -59,6 +59,7 @@ def medium(body: Certificate) -> Iterator[Row]:
     ):
         for namespace in found:
             yield what, _namespace(namespace)
+            # The term stands beside the first namespace alone.
             what = ""
     yield "Media source", f"{source.host}, PCI address {source.address}"
     yield "Machine's number", source.chassis

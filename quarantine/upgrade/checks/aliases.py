@@ -11,10 +11,12 @@ from quarantine.upgrade.finding import Check, Finding, FindingLevel, confs, not_
 from quarantine.upgrade.nova.alias import Alias
 from quarantine.upgrade.nova.devicespec import DeviceSpec, PciDevice
 
+# A device without ids: a line has a class for it only where it names one, or its own ids.
 _NOWHERE: Final = PciDevice("0000:00:00.0")
 
 
 def _refused(facts: Facts) -> Iterator[Finding]:
+    # Of these two roles alone a missing file is told; what is wrong is told of every file.
     for conf in confs(facts, Role.API, Role.COMPUTE):
         if isinstance(conf, Finding):
             yield conf
@@ -50,6 +52,8 @@ def _same(facts: Facts) -> Iterator[Finding]:
         told: dict[str, list[str]] = defaultdict(list)
         for conf in facts.confs:
             mine = [alias.words for alias in conf.aliases if alias.name == name]
+            # nova-api and nova-compute make requests of aliases, so there it must stand. Where
+            # another service's file leaves it out, nothing disagrees.
             needed = conf.source.role in (Role.API, Role.COMPUTE, Role.ALL)
             if mine or needed:
                 told[" and ".join(mine) or "none"].append(str(conf.source))
@@ -70,6 +74,7 @@ def _types(facts: Facts) -> Iterator[Finding]:
                     f"alias {alias.name} asks for virtual functions, which are never one-time-use",
                 )
                 continue
+            # What Nova looks for where the alias names no type.
             asked = alias.device_type or "type-PCI"
             for drive in facts.drives:
                 if _type(drive, alias.resource_class) not in (None, asked):
@@ -117,6 +122,7 @@ def _reach(facts: Facts) -> Iterator[Finding]:
 
 def _missed(alias: Alias, spec: DeviceSpec) -> str:
     """In what an alias that is meant for the devices of a line does not reach them."""
+    # Meant for the line: an alias of its class, or one that asks for the very ids of the line.
     held = spec.class_of(_NOWHERE)
     if held == alias.resource_class:
         lacking = ", ".join(sorted(alias.traits - spec.traits))

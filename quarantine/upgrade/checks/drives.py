@@ -23,10 +23,12 @@ def _system(facts: Facts) -> Iterator[Finding]:
         if host.hello is None:
             yield unknown(host.name, "the host has not said yet which drives it runs from")
     for drive in facts.drives:
+        # Only "no" is no: where the host could not tell (None), the drive may be the host's own.
         if drive.seen is None or drive.seen.system is False:
             continue
         conf = facts.compute_conf(drive.slot.host)
         spec, _certain = first(conf.device_specs, drive.device) if conf else (None, True)
+        # No line matches it and nobody enrolled it: neither Nova nor an order will touch it.
         if spec is None and not drive.cared:
             continue
         named = f"{line(spec)} matches it" if spec else "it is enrolled or in Placement"
@@ -45,6 +47,7 @@ def _groups(facts: Facts) -> Iterator[Finding]:
             silent[drive.slot.host] += 1
         elif drive.seen.group:
             yield Finding(str(drive.slot), f"shares it with {', '.join(drive.seen.group)}")
+    # One line for a host: without an IOMMU no drive of it has a group.
     for host, count in sorted(silent.items()):
         yield unknown(host, f"the host names no IOMMU group for {count} drives (is its IOMMU on?)")
 
@@ -56,6 +59,7 @@ def _bound(facts: Facts) -> Iterator[Finding]:
         if record is None or seen is None or record.state not in _AT_REST:
             continue
         told = heard[drive.slot.host]
+        # A hello from before the slot came into this state may still name the guest's driver.
         if seen.driver != "nvme" and told is not None and told > record.entered_at:
             yield Finding(
                 str(drive.slot),

@@ -89,12 +89,14 @@ def _first_tracking(facts: Facts) -> Iterator[Finding]:
     tracked = {provider.slot.host for provider in facts.providers}
     for host in facts.host_names:
         conf = facts.compute_conf(host)
+        # Only the restart that begins the tracking can be refused.
         if conf is None or not conf.report_in_placement or host in tracked:
             continue
         if not any(spec.one_time_use for spec in conf.device_specs):
             continue
         if facts.servers is None:
             yield unknown(host, f"Placement does not answer: {facts.placement_trouble}")
+        # No server, no PCI device in use: then both may come at once.
         elif facts.servers.get(host, 0):
             yield Finding(
                 host,

@@ -33,6 +33,7 @@ def newly_surveyed(profile: Profile) -> bool:
     """
     rules = profile.features
     compared = {rule.fid for rule in rules if rule.comparator is Comparator.EQUAL}
+    # One sign is enough: both features compared, or a rule that earlier releases could not propose.
     return compared >= ONLY_REPORTED.keys() or any(
         rule.select or rule.current or rule.data or rule.fid not in EARLIER for rule in rules
     )

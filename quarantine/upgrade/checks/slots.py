@@ -56,10 +56,12 @@ def _renamed(facts: Facts) -> Iterator[Finding]:
 
 
 def _unlocked(facts: Facts) -> Iterator[Finding]:
+    # Those that wait for people too: their drives must be reserved as well.
     for drive in enrolled(facts, retired=True):
         record, view = drive.record, drive.provider.view if drive.provider else None
         if record is None or view is None or not view.inventories or view.locked:
             continue
+        # The one state in which a slot may be on offer.
         if record.state is State.AVAILABLE and record.certificate is not None:
             continue
         lack = "" if record.state is not State.AVAILABLE else " without a certificate"
@@ -73,6 +75,7 @@ def _no_custody(facts: Facts) -> Iterator[Finding]:
         record, view = drive.record, drive.provider.view if drive.provider else None
         if record is None or view is None:
             continue
+        # Where our request is still under way, Placement may not show the allocation yet.
         held = record.custody_stage is Custody.HELD
         if record.state in CASE_OPEN and held and not view.custody(record.custody):
             yield Finding(
@@ -85,6 +88,7 @@ def _strangers(facts: Facts, *, offered: bool) -> Iterator[Finding]:
         view = drive.provider.view if drive.provider else None
         if drive.record is not None or view is None or not drive.cared:
             continue
+        # One check asks for those on offer, another for the rest: neither names a drive twice.
         free = not view.locked and not view.allocations
         if free is offered:
             words = "on offer" if free else custody.describe(view)
@@ -105,7 +109,8 @@ def _unapproved(facts: Facts) -> Iterator[Finding]:
 
 
 def enrolled(facts: Facts, *, retired: bool = False) -> Iterator[SlotFindings]:
-    """Drives with a record; those that people have to decide on are known to be wrong."""
+    """Drives with a record. Those that wait for people are known to be wrong: they are left out,
+    unless ``retired``."""
     for drive in facts.drives:
         if drive.record is not None and (retired or drive.record.state not in WAITING_FOR_PEOPLE):
             yield drive

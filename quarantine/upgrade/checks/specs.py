@@ -40,6 +40,7 @@ def _order(facts: Facts) -> Iterator[Finding]:
         for place, spec in enumerate(specs):
             if not spec.one_time_use:
                 continue
+            # The first line that matches decides, so only those before it can take its devices.
             for earlier in specs[:place]:
                 if not earlier.one_time_use and _takes_from(facts, conf, earlier, spec):
                     yield Finding(
@@ -56,6 +57,7 @@ def _takes_from(facts: Facts, conf: NovaConf, earlier: DeviceSpec, spec: DeviceS
     """
     if not earlier.overlaps(spec):
         return False
+    # Of more than one address: then any device that both lines match is enough.
     if not all(part is not None and len(part) == 1 for part in spec.address):
         return True
     there = [
@@ -63,6 +65,7 @@ def _takes_from(facts: Facts, conf: NovaConf, earlier: DeviceSpec, spec: DeviceS
         for drive in facts.drives
         if facts.compute_conf(drive.slot.host) is conf and spec.matches(drive.device)
     ]
+    # A drive whose ids nobody knows may fall under the earlier line: None counts as a match.
     return not there or any(earlier.matches(device) is not False for device in there)
 
 
@@ -135,6 +138,7 @@ def _classes(facts: Facts) -> Iterator[Finding]:
                     f"{line(spec)} puts devices that are not one_time_use into "
                     f"{spec.resource_class}",
                 )
+    # Also what Placement offers already, by whatever configuration it came there.
     for provider in facts.providers:
         view = provider.view
         if view is None or provider.one_time_use:
@@ -151,6 +155,7 @@ def _classes(facts: Facts) -> Iterator[Finding]:
 def _configured(facts: Facts) -> Iterator[tuple[SlotFindings, NovaConf | Finding]]:
     if not facts.of_role(Role.COMPUTE):
         if facts.drives:
+            # Once for all drives, and the caller wants a pair.
             yield facts.drives[0], not_given(Role.COMPUTE)
         return
     for drive in facts.drives:

@@ -88,6 +88,7 @@ def _parse(members: Any) -> Alias:
             raise ValueError(f"expected four hexadecimal digits as {member}")
     vendor, product = members.get("vendor_id"), members.get("product_id")
     requested = members.get("resource_class")
+    # Nova looks whether they are given, not whether they are empty.
     if requested is None and (vendor is None or product is None):
         raise ValueError("expected vendor_id and product_id, or resource_class")
     moves = members.get("live_migratable")

@@ -71,6 +71,7 @@ class DeviceSpec:
         places = zip(self.address, device.parts, strict=True)
         if not all(allowed is None or value in allowed for allowed, value in places):
             return False
+        # None only after both: one id that is known and differs rules the device out.
         unknown = False
         for allowed, value in ((self.vendor, device.vendor), (self.product, device.product)):
             if allowed is None:
@@ -129,6 +130,7 @@ def first(specs: Iterable[DeviceSpec], device: PciDevice) -> tuple[DeviceSpec | 
         if match:
             return spec, certain
         if match is None:
+            # It may be this line's: what a later line says holds only if it is not.
             certain = False
     return None, certain
 
@@ -143,6 +145,7 @@ def _parse(number: int, member: Any) -> DeviceSpec:
     address, devname = member.get("address"), _text(member, "devname") or None
     if address and devname:
         raise SpecError("expected either address or devname, found both")
+    # All are read, for a bad word in any of them keeps nova-compute from starting.
     switches = {name: _switch(member, name) for name in _SWITCHES}
     requested = _text(member, "resource_class")
     return DeviceSpec(
@@ -208,6 +211,7 @@ def _glob(text: Any) -> tuple[frozenset[int] | None, ...]:
     fields = places.split(":") if places else []
     if len(fields) > 3:
         raise SpecError(f"expected DOMAIN:BUS:SLOT.FUNCTION as address, found {text[:60]!r}")
+    # What is left out is on the left: "81:00" is a bus and a slot of any domain.
     texts = [_ANY] * (3 - len(fields)) + [field.strip() or _ANY for field in fields]
     texts.append(function.strip() if function else _ANY)
     return tuple(
@@ -234,4 +238,5 @@ def _matching(name: str, text: Any, largest: int, digits: int) -> frozenset[int]
         raise SpecError(
             f"expected a regular expression as {name}, found {text[:60]!r}: {error}"
         ) from None
+    # Each number as Nova spells it: in hexadecimal, with leading zeros.
     return frozenset(n for n in range(largest + 1) if pattern.match(f"{n:0{digits}x}"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -250,7 +251,16 @@ def write(path: Path, found: result.Result) -> None:
     part = path.with_name(path.name + ".new")
     try:
         # Under another name first, so that nobody reads half a result.
-        part.write_text(found.text())
+        with part.open("w") as file:
+            file.write(found.text())
+            file.flush()
+            # The journal goes next: the result of hours must not be in memory alone then.
+            os.fsync(file.fileno())
         part.replace(path)
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
     except OSError as error:
         raise BadInputError(f"cannot write {path}: {error.strerror}") from error

@@ -105,21 +105,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine",
         choices=("libaio", "io_uring"),
-        default="libaio",
-        help="fio's engine. libaio is the source's and compares with its figures; io_uring costs "
-        "less CPU a command, for a machine that runs out of it",
+        help="fio's engine (default: libaio). That is the source's and compares with its figures; "
+        "io_uring costs less CPU a command, for a machine that runs out of it",
     )
     parser.add_argument(
         "--depth",
         type=_number,
-        default=32,
         help="commands under way for each job (default: 32, the source's). Lower it to see "
         "latencies that an application with few commands would see",
     )
     parser.add_argument(
         "--jobs",
         type=_number,
-        default=min(os.cpu_count() or 1, _MAX_JOBS),
         help="processes that send commands (default: one per processor, at most 32). Give the same "
         "number on machines that are to be compared",
     )
@@ -203,7 +200,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
         preset,
         seen,
         target.working_size(seen, wanted, arguments.size is not None),
-        SOURCE_LOAD if preset.source else Load(arguments.engine, arguments.depth, arguments.jobs),
+        SOURCE_LOAD if preset.source else _load(arguments),
         arguments.seconds or preset.seconds,
         (rounds[0], rounds[1]),
         readonly=arguments.readonly,
@@ -214,9 +211,19 @@ def request_of(arguments: argparse.Namespace) -> Request:
     )
 
 
+def _load(arguments: argparse.Namespace) -> Load:
+    return Load(
+        arguments.engine or SOURCE_LOAD.engine,
+        arguments.depth or SOURCE_LOAD.depth,
+        arguments.jobs or min(os.cpu_count() or 1, _MAX_JOBS),
+    )
+
+
 def _refuse_changes(arguments: argparse.Namespace) -> None:
     """The source's line is the source's only as long as nothing in it is changed."""
-    for name in ("size", "seconds", "rounds", "readonly", "mix_70_30", "overwrite"):
+    of_place = ("size", "readonly", "overwrite", "no_fill")
+    of_load = ("seconds", "rounds", "mix_70_30", "engine", "depth", "jobs")
+    for name in (*of_place, *of_load):
         if getattr(arguments, name):
             raise BadInputError(
                 f"{arguments.preset} is the source's own line: expected no "

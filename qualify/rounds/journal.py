@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from qualify.errors import BadInputError
 from qualify.fio.fiojson import Sample, Side
@@ -15,6 +15,8 @@ from qualify.fio.histogram import Histogram
 from qualify.fio.workload import Cell
 
 MAX_BYTES: Final = 512 * 2**20
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -85,33 +87,46 @@ class Journal:
 
         Raises :class:`BadInputError` where the run was another one, or the file is not ours.
         """
+        whole = 0
         try:
             with self.path.open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
+                if (size := os.fstat(file.fileno()).st_size) > MAX_BYTES:
+                    raise BadInputError(
+                        f"expected at most {MAX_BYTES} bytes in {self.path}, found {size}"
+                    )
+                # Each line when it is wanted: the bins of all at once would fill the memory.
+                for line in file:
+                    # A line counts once its end is there: what a crash cut short was not added.
+                    if not line.endswith(b"\n"):
+                        break
+                    if whole:
+                        yield self._parsed(line, _entry)
+                    else:
+                        self._require_same(self._parsed(line, lambda found: found), header)
+                    whole += len(line)
         except OSError as error:
             raise BadInputError(f"nothing to resume: {self.path}: {error.strerror}") from error
-        if len(data) > MAX_BYTES:
-            raise BadInputError(f"expected at most {MAX_BYTES} bytes in {self.path}, found more")
-        # A line counts once its end is there: what a crash cut short was not added.
-        whole = data[: data.rfind(b"\n") + 1]
-        lines = whole.splitlines()
+        if not whole:
+            self._require_same(None, header)
+        # Cut only now: a file that turned out to be none of ours is left as it was.
+        if whole != size:
+            os.truncate(self.path, whole)
+
+    def _require_same(self, found: object, header: Mapping[str, object]) -> None:
+        # Cells of another target or load would be mixed with these.
+        if found != dict(header):
+            raise BadInputError(
+                f"{self.path} belongs to another run (preset, target, size, load); give the "
+                "options of that one, or remove the file"
+            )
+
+    def _parsed(self, line: bytes, make: Callable[[Any], T]) -> T:
         try:
-            found = json.loads(lines[0]) if lines else None
-            # Cells of another target or load would be mixed with these.
-            if found != dict(header):
-                raise BadInputError(
-                    f"{self.path} belongs to another run (preset, target, size, load); give the "
-                    "options of that one, or remove the file"
-                )
-            entries = [_entry(json.loads(line)) for line in lines[1:]]
+            return make(json.loads(line))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise BadInputError(
                 f"expected the journal of a run in {self.path}, found something else; remove it"
             ) from error
-        # Cut only now: a file that turned out to be none of ours is left as it was.
-        if len(whole) != len(data):
-            os.truncate(self.path, len(whole))
-        yield from entries
 
 
 def _plain(side: Side) -> dict[str, object]:

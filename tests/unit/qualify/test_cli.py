@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -132,10 +133,31 @@ def test_the_sources_preset_runs_its_line(
     assert list(room.iterdir()) == []
 
 
+def test_a_result_is_on_the_disk_before_its_journal_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the two a power cut would have taken a run of hours."""
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    bench.write(tmp_path / "r.json", made())
+    assert synced == [str(tmp_path / "r.json.new"), str(tmp_path)]
+    assert reading.read(tmp_path / "r.json").text() == made().text()
+
+
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
         (["run", "i1-read", ".", "--seconds", "5"], "the source's own line"),
+        (["run", "i1-read", ".", "--depth", "32"], "expected no --depth"),
+        (["run", "i1-write", ".", "--jobs", "2"], "expected no --jobs"),
+        (["run", "i1-write", ".", "--engine", "io_uring"], "expected no --engine"),
+        (["run", "i1-write", ".", "--no-fill"], "expected no --no-fill"),
         (["run", "quick", "/nonexistent/place"], "No such file"),
         (["run", "quick", ".", "--readonly"], "needs a device or a file"),
         (["run", "quick", ".", "--mix-70-30", "--size", "0"], "expected a size"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,23 @@ def test_a_torn_line_never_happened(tmp_path: Path) -> None:
     assert journal.path.read_bytes() == whole
     journal.add(done[1])
     assert list(journal.load(HEADER)) == done
+
+
+def test_no_more_of_a_journal_is_in_memory_than_is_wanted(tmp_path: Path) -> None:
+    """One of a run of days has more bins than a machine has room for."""
+    journal, done = Journal(tmp_path / "run.part"), entries(cells=CELLS[:1], rounds=1)
+    journal.begin(HEADER)
+    journal.add(done[0])
+    with journal.path.open("ab") as file:
+        file.write(journal.path.read_bytes().splitlines(keepends=True)[1] * 5000)
+    first = next(journal.load(HEADER))  # what is read before is not counted
+    assert first == done[0]
+    tracemalloc.start()
+    count = sum(1 for _ in journal.load(HEADER))
+    _now, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert count == 5001
+    assert peak < journal.path.stat().st_size / 4
 
 
 def test_a_journal_is_of_one_run(tmp_path: Path) -> None:

@@ -111,18 +111,23 @@ def submit(
     ``timeout`` in seconds is the kernel's. A drive that says "later" is asked again within it: it
     may take as long as one that is slow to answer. Raises ``OSError`` where no completion was seen.
     """
+    # The kernel writes to this address, so the buffer must neither move nor be freed before the
+    # return.
     data = array.array("B", bytes(length))
     place = data.buffer_info()[0] if length else 0
+    # Each try gets what is left of the time, so that all of them together stay within ``timeout``.
     left, deadline = timeout, host.clock.monotonic() + timeout
     while True:
         command = bytearray(
             _COMMAND.pack(
                 opcode, 0, 0, nsid, 0, 0, 0, place, 0, length, cdw10, cdw11, cdw12, 0, 0, 0,
+                # At least 1 ms: the kernel takes 0 for its own default.
                 max(1, int(left * 1000)), 0,
             )
         )  # fmt: skip
         status = host.devices.ioctl(descriptor, _ADMIN_CMD, command)
         left = deadline - host.clock.monotonic() - _PAUSE
         if not means_later(status) or left <= 0:
+            # The kernel writes the result, the last member, back into ``command``.
             return status & STATUS_MASK, _COMMAND.unpack(command)[-1], data.tobytes()
         host.clock.sleep(_PAUSE)

@@ -97,6 +97,8 @@ class AdminQueue:
             message=message(note, done.stderr),
             started_at=done.started_at,
             seconds=round(done.seconds, 6),
+            # Trailing zeros are cut: most data structures are mostly empty, and the report has a
+            # limit.
             sent=send.rstrip(b"\0").hex(),
             cdw11=cdw11,
             cdw12=cdw12,
@@ -120,6 +122,8 @@ class AdminQueue:
         clock = self._machine.clock
         started_at, began = clock.utc(), clock.monotonic()
         answer = asker.ask(question, question.timeout + EXIT_GRACE)
+        # The three failures are kept apart: no answer at all may mean a stuck drive, an errno is
+        # the kernel's, and only a status is the drive's own refusal.
         if answer is None:
             exit_code, status, said = None, None, "no answer"
         elif answer.error:
@@ -146,6 +150,7 @@ class AdminQueue:
 
     def _remember(self, record: CommandRecord) -> None:
         last = self.records[-1] if self.records else None
+        # What may change the drive is always listed, also when it is repeated.
         if last is None or record.opcode not in READS or not _same(record, last):
             self.records.append(record)
 

@@ -33,10 +33,13 @@ def ensure_nvme_driver(host: Host, address: str, *, timeout: float) -> bool:
         )
     rebound = function.driver != NVME
     if rebound:
+        # The proof comes before any write: after an unbind nobody could tell who had the drive.
         prove_idle(host, function.address, own_pids=frozenset({os.getpid()}))
+    # With an override for another driver, nvme would refuse the function.
     if function.driver_override not in ("", NVME):
         _write(host, f"{function.directory}/driver_override", "\n")
     if rebound:
+        # The driver must let go first: the kernel probes functions without a driver alone.
         if function.driver is not None:
             _write(host, f"{function.directory}/driver/unbind", function.address)
         _write(host, "/sys/bus/pci/drivers_probe", function.address)

@@ -49,6 +49,7 @@ class HeldController:
     def take(self) -> int:
         """The descriptor, for whoever holds the controller from now on. Raises as above."""
         descriptor = self.descriptor
+        # Whoever took it closes it: our close() must leave it alone.
         self._descriptor = None
         return descriptor
 
@@ -76,10 +77,12 @@ class HeldController:
         """
         if self._descriptor is None:
             raise DriveError(f"{self.address}: expected an open controller, found it closed")
+        # Names and numbers are given again: after an unplug /dev/nvmeN may be another drive's.
         if self.name not in self.function.controllers:
             raise DriveError(
                 f"{self.address}: expected controller {self.name}, found it gone; open it again"
             )
+        # The device number says what the open descriptor is, whatever the path leads to.
         if os.fstat(self._descriptor).st_rdev != _node(self.function, self.name).rdev:
             raise DriveError(
                 f"{self.address}: expected {self.path} to be its controller, found another's; "
@@ -147,6 +150,7 @@ def hold(host: Host, address: str, *, timeout: float) -> HeldController:
         ) from error
     controller = HeldController(function, name, descriptor)
     try:
+        # Between sysfs and the open another controller may have got the name.
         controller.check_place()
     except BaseException:
         controller.close()

@@ -62,6 +62,7 @@ class SlotLock:
                 f"expected to open the lock {self.path}, found {error.strerror}; run as root"
             ) from error
         try:
+            # Without ``blocking`` the answer comes at once: whoever is refused may come again.
             fcntl.flock(fd, fcntl.LOCK_EX | (0 if blocking else fcntl.LOCK_NB))
         except BlockingIOError as error:
             os.close(fd)
@@ -83,6 +84,8 @@ class SlotLock:
     def holder(self) -> str:
         """The pid of whoever took the lock last, for people."""
         try:
+            # The holder writes its pid after it locked: until then the file has the pid of the one
+            # before.
             return self.path.read_bytes()[:32].decode("ascii", "replace").strip() or "unknown"
         except OSError:
             return "unknown"
@@ -139,6 +142,8 @@ class NamespaceHold:
 
         Raises :class:`InUseError` where somebody else has one.
         """
+        # Our own claims go first: O_EXCL and flock would refuse us a second descriptor as they
+        # refuse others.
         self.drop()
         try:
             for nsid, node in self._controller.block_nodes().items():
@@ -155,6 +160,8 @@ class NamespaceHold:
             try:
                 return exclusive(self._controller.host, node, writable=self._writable)
             except OSError as error:
+                # EBUSY is from O_EXCL, EAGAIN from flock. udev's probing passes: both are waited
+                # for.
                 busy = error.errno in (errno.EBUSY, errno.EAGAIN)
                 if busy and self._controller.host.clock.monotonic() < deadline:
                     self._controller.host.clock.sleep(sysfs.POLL)

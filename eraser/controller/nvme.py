@@ -58,6 +58,7 @@ class Controller(HeldController, AdminQueue):
 
     def close(self) -> None:
         """Lets go of the controller. Its name may belong to another one from now on."""
+        # The child has the controller open as well: the name is let go of when both have closed it.
         if self.asker is not None:
             self.asker.close()
         super().close()
@@ -98,6 +99,8 @@ class Controller(HeldController, AdminQueue):
             return self._namespaces(CNS_ACTIVE, "active namespaces")
         except CommandError as error:
             identify = self.identify()
+            # Such a drive tells no version. Of any other a refusal is an error: an empty answer
+            # would hide namespaces from the erase.
             if error.status not in _NO_LIST or identify.version:
                 raise
         return self._one_by_one(identify.namespaces)
@@ -142,6 +145,7 @@ class Controller(HeldController, AdminQueue):
                     cdw10=cns,
                 )
             )
+            # The drive began the list anew: without this the loop would have no end.
             if page and found and page[0] <= found[-1]:
                 raise DriveError(
                     f"{self.address}: expected {what} above {found[-1]}, found {page[0]}"
@@ -151,6 +155,7 @@ class Controller(HeldController, AdminQueue):
                 raise DriveError(
                     f"{self.address}: expected at most {MAX_NAMESPACES} {what}, found more"
                 )
+            # Only a full page may have another one behind it.
             if len(page) < spec.IDENTIFY_BYTES // 4:
                 return found
 
@@ -204,6 +209,7 @@ class Controller(HeldController, AdminQueue):
         )
         if record.status != 0:
             raise self.failed(record, what)
+        # Also of a success by ioctl: AdminQueue writes it down in nvme-cli's words.
         value = result_of(record.message)
         if value is None or len(data) != length:
             raise CommandError(
@@ -287,6 +293,8 @@ class Controller(HeldController, AdminQueue):
 
     def _driver_call(self, verb: str, timeout: float) -> None:
         self.check_place()
+        # nvme-cli opens the drive by name: only while we hold it open does that name mean this
+        # drive.
         done = self.host.processes.run((self.host.nvme, verb, self.path), timeout=timeout)
         if done.exit_code != 0:
             raise DriveError(
@@ -304,6 +312,7 @@ class Controller(HeldController, AdminQueue):
             timeout,
             lambda: self.state == "live",
         )
+        # The driver is live before it has scanned the namespaces, so their disks may come later.
         if namespaces:
             active = set(self.active_namespaces())
             self.host.wait_for(
@@ -375,5 +384,7 @@ def open_controller(
     """
     controller = Controller(hold(host, address, timeout=timeout), command_timeout=command_timeout)
     if by_ioctl:
+        # The child is forked at the first question, and a fork with threads could inherit a held
+        # lock.
         controller.asker = Asker(host, controller.descriptor)
     return controller

@@ -118,6 +118,7 @@ def passthru_argv(
         f"--namespace-id={nsid:#x}",
         f"--cdw10={cdw10:#010x}",
         f"--cdw11={cdw11:#010x}",
+        # At least 1 ms: the kernel takes 0 for its own default.
         f"--timeout={max(1, int(timeout * 1000))}",
     ]
     if cdw12:
@@ -131,11 +132,14 @@ def passthru_argv(
 
 def status_of(exit_code: int | None, stderr: str) -> int | None:
     """The NVMe status of a finished nvme-cli: 0, a status, or None where no completion was seen."""
+    # nvme-cli was killed, by us or by a signal: the drive may have executed the command.
     if exit_code is None or exit_code < 0:
         return None
     if exit_code == 0:
         return 0
     found = _STATUS.findall(stderr)
+    # nvme-cli exits with 1 for its own errors too. Without a status in its text no drive has
+    # answered.
     return int(found[-1], 16) & STATUS_MASK if found else None
 
 

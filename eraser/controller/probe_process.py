@@ -70,6 +70,7 @@ class Asker:
 
         Raises :class:`DriveError` for a command that is not for reading.
         """
+        # The check is before the fork, so nothing that changes a drive ever reaches the child.
         if question.opcode not in ASKS:
             raise DriveError(f"expected a reading command, found {question.opcode:#04x}")
         if self._child is None:
@@ -78,6 +79,7 @@ class Asker:
             )
         asked = _QUESTION.pack(*vars(question).values())
         said = self._child.ask(asked, _ANSWER.size + question.length, patience)
+        # The child is stuck or dead. It is left behind; the next question forks another one.
         if len(said) < _ANSWER.size:
             self.close()
             return None
@@ -100,6 +102,7 @@ class Asker:
                 timeout=timeout,
             )
         except OSError as error:
+            # 0 would mean that the drive has answered.
             return _ANSWER.pack(error.errno or errno.EIO, 0, 0)
         return _ANSWER.pack(0, status, result) + (b"" if status else data)
 

@@ -114,6 +114,7 @@ class IdentifyController:
             fna=raw[524],
             vwc=raw[525],
             nwpc=raw[531],
+            # A string that ends with a NUL; what stands behind it is no part of the name.
             subnqn=text(raw[768:1024].split(b"\0", 1)[0]),
             ctratt=_number(raw, 96, 4),
         )
@@ -209,11 +210,13 @@ class IdentifyNamespace:
             raise DriveError(
                 "Identify Namespace: expected a size, found 0: not an active namespace"
             )
+        # NLBAF (byte 25) counts from 0; 64 formats are as many as the index in FLBAS can name.
         formats = tuple(
             _lba_format(_number(raw, 128 + 4 * n, 4)) for n in range(min(raw[25], 63) + 1)
         )
         # FLBAS bits 6:5 are the high bits of the index where there are more than 16 formats.
         index = raw[26] & 0xF | ((raw[26] >> 5 & 3) << 4 if len(formats) > 16 else 0)
+        # Without the block size no length of this namespace could be computed.
         if index >= len(formats) or formats[index] is None:
             raise DriveError(
                 f"Identify Namespace: expected one of {len(formats)} LBA formats in use, "
@@ -329,12 +332,15 @@ class SanitizeLog:
             block_seconds=_seconds(raw, 12),
             crypto_seconds=_seconds(raw, 16),
             purged=bool(status >> 11 & 1),
+            # The log may come with 32 bytes, which end before SSI.
             verifying=len(raw) > 36 and raw[36] & 0xF == _MEDIA_VERIFICATION,
         )
 
     @property
     def estimate(self) -> int | None:
         """Seconds that the drive expects this log's operation to take (SANACT, SCDW10 bits 2:0)."""
+        # SANACT 2 is block erase, 3 overwrite, 4 crypto erase; other operations have no estimate
+        # here.
         by_action = {2: self.block_seconds, 3: self.overwrite_seconds, 4: self.crypto_seconds}
         return by_action.get(self.cdw10 & 7)
 
@@ -382,6 +388,8 @@ class SmartLog:
             power_cycles=_number(raw, 112, 16),
             power_on_hours=_number(raw, 128, 16),
             media_errors=_number(raw, 160, 16),
+            # Temperature Sensor 1 to 8, two bytes each from byte 200 on; 0 means that there is no
+            # such sensor.
             sensors=tuple(n for n in range(1, 9) if _number(raw, 198 + 2 * n, 2)),
         )
 
@@ -394,6 +402,7 @@ def namespace_list(raw: bytes) -> tuple[int, ...]:
         nsid = _number(raw, start, 4)
         if nsid == 0:
             break
+        # A list that does not ascend would have its reader ask for the same page for ever.
         if nsid > 0xFFFF_FFFE or (found and nsid <= found[-1]):
             raise DriveError(f"namespace list: expected ascending NSIDs, found {nsid:#x}")
         found.append(nsid)

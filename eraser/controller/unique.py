@@ -72,7 +72,9 @@ def check(identity: ControllerIdentity, address: str, others: Iterable[SeenContr
             "from others; hold it"
         )
     others = tuple(others)
+    # The NQN counts as the kernel has it, for the kernel decides by it what shares a subsystem.
     nqns = {other.subsystem for other in others if other.address == address} - {""}
+    # Ours comes from Identify, theirs from sysfs: both are cut as the driver cuts them.
     mine = (_as_sysfs(identity.serial), _as_sysfs(identity.model))
     for other in others:
         theirs = (_as_sysfs(other.serial), _as_sysfs(other.model))

@@ -52,6 +52,7 @@ def defences_seen(
     try:
         hook, loaded = both()
     except (OSError, EraserError) as error:
+        # Both rest on the same look, so both are unknown with it.
         hook = standing.unknown(Defence.HOOK, error)
         loaded = standing.unknown(Defence.LOADED, error)
     return (
@@ -98,12 +99,14 @@ def look_at_libvirt(host: Host, run_dir: Path, setup: Setup | None) -> LibvirtSe
             _daemon(host, process, run_dir, setup)
             for process in processes.libvirt_daemons(host, running)
         ),
+        # A daemon that is not running now is started with what the host itself sees.
         idle_view=_view(host, "", settings),
         vfio_guests=daemons.vfio_guests(host, running),
     )
 
 
 def _daemon(host: Host, process: Process, run_dir: Path, setup: Setup | None) -> DaemonSeen:
+    # A daemon in a container has an /etc of its own: its hook counts, not this host's.
     root = processes.view(host, process)
     boot = host.boot_id()
     return DaemonSeen(
@@ -114,6 +117,8 @@ def _daemon(host: Host, process: Process, run_dir: Path, setup: Setup | None) ->
         told=tuple(
             (told.inode, told.changed)
             for told in (() if setup is None else setup.told)
+            # A pid alone may be another process by now, and ticks since boot mean nothing in
+            # another boot.
             if (told.pid, told.start, told.boot) == (process.pid, process.start, boot)
         ),
         view=_view(host, root, None if setup is None else setup.hook),
@@ -125,6 +130,7 @@ def _called_at(run_dir: Path, process: Process) -> float | None:
     path = run_dir / hookfile.CALLED_FILE
     try:
         at = path.stat().st_mtime
+        # The file may be of an earlier daemon: it says nothing of this one.
         same = path.read_text().split() == [str(process.pid), str(process.start)]
     except (OSError, ValueError):
         return None
@@ -138,6 +144,7 @@ def _view(host: Host, root: str, settings: hookfile.HookSettings | None) -> View
     if file is not None:
         try:
             with host.path(hook).open("rb") as opened:
+                # Read with a limit: what lies there need not be ours.
                 data = opened.read(_MAX_HOOK)
         except OSError:
             data = None
@@ -192,6 +199,7 @@ def _stat(path: Path) -> FileSeen | None:
 def _seen(path: Path, *, follow: bool) -> FileSeen | None:
     try:
         found = os.stat(path, follow_symlinks=follow)
+    # Absent is an answer. Any other error is the caller's, and the defence is unknown then.
     except (FileNotFoundError, NotADirectoryError):
         return None
     return FileSeen(found.st_mode, found.st_uid, found.st_ino, found.st_ctime_ns)
@@ -209,6 +217,8 @@ def look_at_watcher(run_dir: Path) -> WatcherSeen:
     try:
         words = os.pread(descriptor, 64, 0).decode("ascii", "replace").split()
         try:
+            # A shared lock fails only where somebody holds it exclusively, and goes with the
+            # descriptor.
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return WatcherSeen(held=True, silent=_silence(words))

@@ -95,6 +95,7 @@ def plan(addresses: Iterable[str], root: Path = Path("/")) -> list[FileChange]:
             if _installed(root, f"/sys/bus/pci/devices/{slot}")
         ),
     )
+    # udev is on every host; the other programs get a file only where they are installed.
     changes = [_change(root, UDEV_RULES, udev_rules(slots), udev)]
     if _installed(root, "/etc/multipath", "/usr/sbin/multipath", "/sbin/multipath"):
         # A multipathd that does not run reads it when it starts.
@@ -102,6 +103,8 @@ def plan(addresses: Iterable[str], root: Path = Path("/")) -> list[FileChange]:
         reload = ("multipathd reconfigure",) if running else ()
         changes.append(_change(root, MULTIPATH_CONF, multipath_conf(), reload))
     if _installed(root, "/etc/lvm", "/usr/sbin/lvm", "/sbin/lvm"):
+        # The initramfs has its own copy of LVM's and mdadm's files, and acts before the root is
+        # mounted.
         text = lvm_local(_text(root, LVM_LOCAL) or "", _text(root, LVM_CONF) or "", slots)
         changes.append(_change(root, LVM_LOCAL, text, _initramfs(root)))
     if _installed(root, "/etc/mdadm", "/usr/sbin/mdadm", "/sbin/mdadm"):
@@ -153,6 +156,7 @@ def apply(changes: Sequence[FileChange]) -> tuple[str, ...]:
 
 def _write(path: Path, change: FileChange) -> None:
     data = None if change.after is None else change.after.encode("utf-8", "surrogateescape")
+    # Libvirt's hook is installed and removed by its own module.
     if change.path == hookfile.HOOK:
         if data is None:
             hookfile.remove(path)
@@ -160,6 +164,7 @@ def _write(path: Path, change: FileChange) -> None:
             hookfile.install(path, data)
     elif data is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # A person's mode for the file is kept.
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
         replace_durably(path, data, mode)
 
@@ -206,6 +211,7 @@ def udev_rules(slots: Sequence[str]) -> str:
     A disk hangs below its PCI function, but with native multipath below the subsystem: then the
     subsystem's controllers tell their addresses.
     """
+    # A dot in a pattern matches any character.
     pattern = "|".join(slot.replace(".", "[.]") for slot in slots)
     lines = [
         "# Written by 'nvme-eraser host-setup': drives of tenants, never looked into.",
@@ -263,8 +269,11 @@ def lvm_local(local: str, main: str, slots: Sequence[str]) -> str:
     is accepted, so a pattern that accepts NVMe names cannot stand beside ours: raises
     :class:`BadInputError`. A last ``a|.*|`` only spells out the default and is left away.
     """
+    # Our block of an earlier run goes first, or its filter would count as a person's.
     own = _BLOCK.sub("", local)
+    # lvmlocal.conf overrides lvm.conf, so a filter there hides the other one.
     theirs = _patterns(own) or _patterns(main)
+    # It would accept our drives by their other names.
     if theirs and _accepts_all(theirs[-1]):
         theirs = theirs[:-1]
     for pattern in theirs:
@@ -275,6 +284,7 @@ def lvm_local(local: str, main: str, slots: Sequence[str]) -> str:
                 "devices file"
             )
     ours = [f"r|^/dev/disk/by-path/pci-{slot.replace('.', '[.]')}-|" for slot in slots]
+    # The first pattern that matches a name decides, so ours stand in front.
     quoted = ", ".join(f'"{pattern}"' for pattern in [*ours, *theirs])
     separator = "" if not own or own.endswith("\n") else "\n"
     return f"{own}{separator}{_BEGIN}\ndevices/global_filter = [ {quoted} ]\n{_END}\n"

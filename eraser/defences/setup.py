@@ -83,7 +83,9 @@ def tell(host: Host) -> tuple[HookReload, ...]:
             file = os.lstat(host.path(f"{processes.view(host, process)}{HOOK}"))
         except FileNotFoundError:
             continue  # a container with an /etc of its own: the self-check tells of it
+        # A daemon that has not installed its handler yet would end by SIGHUP.
         host.clock.sleep(max(0.0, GROWN_UP - daemons.age(host, process)))
+        # The file was looked at before: one that is replaced meanwhile does not count as told.
         daemons.tell_to_look(process)
         told.append(HookReload(process.pid, process.start, boot, file.st_ino, file.st_ctime_ns))
     return tuple(told)

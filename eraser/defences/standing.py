@@ -136,6 +136,7 @@ def _hook_trouble(view: ViewSeen, expected: bytes | None) -> str:
         return f"{HOOK}: expected it to be executable, found mode {view.file.mode & 0o7777:o}: " + (
             f"libvirt passes it by and guests start unchecked; {SETUP}"
         )
+    # Whoever may write to any of these decides what libvirt runs as root.
     owned = {HOOK: view.file, **view.directories, **view.programs, **view.library, **view.parents}
     for path, seen in owned.items():
         if seen is None:
@@ -195,6 +196,8 @@ def _calls_hooks(daemon: DaemonSeen) -> bool:
         return False
     changed = file.changed / 1e9
     return (
+        # It started after the hook was there, or called it since, or was told to look while it was
+        # there.
         daemon.started_at > changed + CLOCK_MARGIN
         or (daemon.called_at is not None and daemon.called_at >= changed)
         or (file.inode, file.changed) in daemon.told
@@ -209,6 +212,7 @@ def patch(computes: Iterable[NovaComputeSeen]) -> DefenceSeen:
             Defence.PATCH, DefenceStanding.NOT_APPLICABLE, "no nova-compute runs here"
         )
     bare = [compute.pid for compute in running if not compute.patches]
+    # Only where none of those without the patch has had the time to load it.
     if bare and all(compute.age < COMING_UP for compute in running if not compute.patches):
         return DefenceSeen(
             Defence.PATCH,
@@ -240,6 +244,7 @@ def rules(
     """
     if slots is None:
         return _seen(Defence.RULES, f"expected host-setup's record, found none; {SETUP}", "")
+    # A file that is not as it was written is the worse finding, and is told first.
     if pending and not drift:
         return DefenceSeen(
             Defence.RULES,
@@ -252,6 +257,7 @@ def rules(
 
 def watcher(seen: WatcherSeen) -> DefenceSeen:
     """The watcher runs and is not stuck. One that ended a moment ago may be on its way back."""
+    # A restart takes seconds, and "absent" would cost the host its free slots.
     if not seen.held and seen.silent is not None and seen.silent <= WATCHER_SILENCE:
         return DefenceSeen(
             Defence.WATCHER,

@@ -121,6 +121,8 @@ def features(controller: Controller, wanted: tuple[FeatureRule, ...]) -> tuple[F
     for rule in wanted:
         if rule.comparator is not Comparator.EQUAL:
             continue
+        # Such an old rule is asked of the first active namespace, as it was when the profile was
+        # made.
         asked = rule
         if _of_any_namespace(rule) and active:
             asked = replace(rule, nsid=active[0])
@@ -141,6 +143,7 @@ def read(controller: Controller, rule: FeatureRule, *, saves: bool) -> FeatureRu
     Raises ``DriveError`` where it does not answer.
     """
     known = known_of(rule)
+    # The saved value is what outlives a reset; some drives save features and refuse this one's.
     for select in (FEATURE_SAVED, FEATURE_CURRENT) if saves and known.saved else (FEATURE_CURRENT,):
         found = read_as(controller, rule, select)
         if found is not None:
@@ -160,6 +163,7 @@ def read_as(controller: Controller, rule: FeatureRule, select: int) -> FeatureRu
         if error.status is None:
             raise
         return None
+    # Order does not count: two drives that got the same elements in another order are the same.
     if known.metadata:
         data = hostmetadata.in_order(data)
     # Data that is all zeros is the same as none: nobody can tell whether the drive sent any.
@@ -175,6 +179,7 @@ def read_as(controller: Controller, rule: FeatureRule, select: int) -> FeatureRu
 def _own_default(controller: Controller, rule: FeatureRule, found: FeatureRule) -> FeatureRule:
     """``rule`` where the drive has what it says is its default: nobody has left that there."""
     if known_of(rule).own_default and not same(rule, found):
+        # Asked only where the values differ: most drives are spared the question.
         default = read_as(controller, rule, FEATURE_DEFAULT)
         if default is not None and same(default, found):
             return rule

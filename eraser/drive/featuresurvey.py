@@ -51,6 +51,8 @@ def survey(controller: Controller) -> tuple[FeatureRule, ...]:
         for rule in _places(controller, identify, known, active):
             there = read(controller, rule, saves=identify.saves_features)
             if there is None:
+                # A refusal in one place is one in all: more questions would only fill the drive's
+                # error log.
                 break
             found.append(there)
     if identify.saves_features:
@@ -73,6 +75,7 @@ def _places(
         yield from (replace(rule, nsid=nsid) for nsid in active)
     elif known.fid == 0x04:
         smart = SmartLog.parse(controller.smart_log())
+        # Sensor 0 is the composite temperature, which every drive has.
         for sensor in (0, *smart.sensors):
             for direction in (0, _UNDER):
                 name = _threshold(sensor, "under" if direction else "over")
@@ -92,6 +95,8 @@ def _others(controller: Controller, active: tuple[int, ...]) -> list[FeatureRule
     listed = _listed(controller)
     rules: list[FeatureRule] = []
     for fid in _OTHERS:
+        # Each question that is refused is an entry in the drive's error log, so log 12h is asked
+        # first.
         if fid in KNOWN or (listed is not None and fid not in listed):
             continue
         try:
@@ -100,11 +105,13 @@ def _others(controller: Controller, active: tuple[int, ...]) -> list[FeatureRule
             if error.status is None:
                 raise
             continue
+        # What nobody can change, no tenant has changed.
         if can & _CHANGEABLE:
             name = "vendor specific" if fid in _VENDOR else "feature"
             rule = FeatureRule(fid, name, 0, current=not can & _SAVEABLE)
             nsids = active if can & _NAMESPACE_SPECIFIC else (0,)
             rules += [replace(rule, nsid=nsid) for nsid in nsids]
+    # All are read, then all again: between two looks at one feature other commands have passed.
     first = [read(controller, rule, saves=True) for rule in rules]
     second = [read(controller, rule, saves=True) for rule in rules]
     return [
@@ -128,4 +135,5 @@ def _listed(controller: Controller) -> frozenset[int] | None:
             raise
         return None
     found = frozenset(fid for fid in range(256) if raw[4 * fid] & 1)
+    # An empty list is not believed: a drive without features would be no NVMe drive.
     return found or None

@@ -66,6 +66,7 @@ def link(function: PciFunction) -> LinkRecord | None:
         port = str(host.path(own).resolve().parent)
     except OSError:
         port = ""
+    # ``resolve`` gives a path of this machine; the host's trees are named from their root on.
     root = str(host.root.resolve()).rstrip("/")
     above = port.removeprefix(root)
     able = {

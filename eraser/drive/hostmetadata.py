@@ -56,6 +56,7 @@ def parse(raw: bytes) -> tuple[Element, ...]:
             raise DriveError(f"host metadata: expected {raw[0]} elements, found {len(found)}")
         found.append(Element(raw[at], raw[at + 1], raw[value:end]))
         at = end
+    # The reserved byte can hide something, too.
     if raw[1] or any(raw[at:]):
         raise DriveError("host metadata: expected nothing behind the last element, found data")
     return tuple(found)
@@ -90,6 +91,8 @@ def _changes(
 ) -> Iterator[SetFeature]:
     add, verb = (_ADD, "add") if fid == ENHANCED else (_ADD_OR_REPLACE, "set")
     for kind in sorted({each.kind for each in (*wanted, *found)}):
+        # Compared by type: what is as wanted is not touched, so a run that was killed has less to
+        # do.
         here = sorted(each for each in found if each.kind == kind)
         there = sorted(each for each in wanted if each.kind == kind)
         if here == there:

@@ -77,6 +77,7 @@ def condition(
     ``namespaces`` are the active ones. Raises ``DriveError`` where the drive does not answer.
     """
     nonsense: list[str] = []
+    # Registers are read once: boot partitions and buffers are told by the same look.
     told = controller.registers()
     boot = sensible(
         "boot partitions", lambda: boot_partitions(controller, identify, told), None, nonsense
@@ -90,6 +91,7 @@ def condition(
         ),
         security=sensible(_SECURITY, lambda: security(controller, identify), None, nonsense),
         boot=boot,
+        # It is unknown only where a register would have told it, and nobody could read that one.
         boot_untold=boot is None and _tells_by_register(identify) and told is None,
         lockdown=sensible("lockdown", lambda: lockdown(controller, identify), None, nonsense),
         reservations=sensible(
@@ -115,6 +117,7 @@ def sensible(what: str, ask: Callable[[], T], default: T, nonsense: list[str]) -
     try:
         return ask()
     except CommandError as error:
+        # Without a completion the drive is silent, which is no nonsense: the case must not go on.
         if error.status is None:
             raise
     except DriveError:
@@ -141,6 +144,7 @@ def _ask(
             opcode, length, what, nsid=nsid, cdw10=cdw10, cdw11=cdw11, cdw12=cdw12, io=io
         )
     except CommandError as error:
+        # A status is the drive's refusal, which is an answer. Without one nothing was answered.
         if not error.status:
             raise
         return None
@@ -206,12 +210,15 @@ def boot_partitions(
     """Log 15h, with digests of both partitions where they are small enough to be read; their size
     alone on a drive that is older than this log."""
     raw = _log(controller, LOG_BOOT_PARTITION, statelogs.BOOT_BYTES, _BOOT_LOG)
+    # Log 15h came with NVMe 2.0; older drives have the same header in the register BPINFO.
     if raw is None and _tells_by_register(identify):
         return None if told is None else statelogs.boot_info(told.boot_info)
     found = None if raw is None else statelogs.boot_partitions(raw)
     if found is None or found.size > BOOT_READ_MOST or not identify.lpa & _LPA_OFFSET:
         return found
+    # MDTS is a power of two in units of the smallest page, taken for 4 KiB here; 0 means no limit.
     piece = min(_BOOT_PART, 4096 << identify.mdts) if identify.mdts else _BOOT_PART
+    # One digest without the other would let a change of the other go unseen.
     digests = tuple(_boot_digest(controller, number, found.size, piece) for number in (0, 1))
     return replace(found, digests=digests if all(digests) else ())
 
@@ -231,6 +238,7 @@ def _boot_digest(controller: Controller, number: int, size: int, piece: int) -> 
             min(piece, size - offset),
             _BOOT_LOG,
             number,
+            # The partition's data follows the log's header.
             statelogs.BOOT_BYTES + offset,
         )
         if raw is None:
@@ -263,6 +271,7 @@ def reservations(
     found = (
         reservation(controller, nsid, disks[nsid])
         for nsid, _namespace in namespaces
+        # Without a disk there is no path for an I/O command.
         if nsid in disks
     )
     return tuple(entry for entry in found if entry is not None)
@@ -271,6 +280,7 @@ def reservations(
 def reservation(controller: Controller, nsid: int, path: str) -> Reservation | None:
     """Of one namespace, ``path`` being its block device; None where there is nothing."""
     length = statelogs.RESERVATION_BYTES
+    # A drive whose hosts have identifiers of 128 bits refuses the plain form.
     for extended in (0, _EXTENDED_STATUS):
         raw = _ask(
             controller,
@@ -298,6 +308,8 @@ def protected(
         state = int(namespace.write_protected)
         if identify.nwpc & 1:
             try:
+                # NWPC bit 0: only then is there a feature 84h. NSATTR counts where the feature says
+                # 0.
                 state = controller.get_feature(FEATURE_WRITE_PROTECTION, nsid) & 7 or state
             except CommandError as error:
                 if not error.status:

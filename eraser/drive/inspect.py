@@ -28,11 +28,13 @@ def facts(controller: Controller, *, layout_only: bool = False) -> ControllerFac
     loose: tuple[NamespaceLayout, ...] = ()
     condition = None
     if not layout_only:
+        # Nonsense about detached namespaces is kept and named: obstacles() then holds the drive.
         nonsense: list[str] = []
         loose = inquiry.sensible(
             DETACHED, lambda: detached(controller, identify, frozenset(active)), loose, nonsense
         )
         condition = inquiry.condition(controller, identify, namespaces)
+        # Both lists are one for the reader: what was asked and got no sensible answer.
         condition = replace(condition, unreadable=(*nonsense, *condition.unreadable))
     return ControllerFacts(
         firmware=identify.firmware,
@@ -108,6 +110,7 @@ def _loose(controller: Controller, nsid: int) -> NamespaceLayout:
 
 
 def _sizeless(nsid: int) -> NamespaceLayout:
+    # No size, which fits no profile: so the namespace is seen, and nobody takes it for empty.
     return NamespaceLayout(nsid, 0, 512, 0)
 
 

@@ -36,6 +36,7 @@ def created(record: CommandRecord) -> int:
     """The NSID that the drive chose (dword 0) for :data:`CREATE`; 0 where it failed, and for the
     one that stands for all of them."""
     nsid = (result_of(record.message) or 0) if record.status == 0 else 0
+    # A number that stands for all namespaces must never get into a later delete or format.
     return 0 if nsid == _ALL else nsid
 
 
@@ -97,11 +98,13 @@ def clear_reservation(
         nsid=nsid,
         # A drive that knows no persistence refuses to have it changed.
         cdw10=_IGNORE_KEY | (_POWER_LOSS_CLEARS if held.persistent else 0),
+        # The current key (ignored, by IEKEY), then the new one.
         send=bytes(8) + OUR_KEY,
         io=path,
         timeout=timeout,
         note=f"register with namespace {nsid}",
     )
+    # Sent also where the registration failed: a bad status is a result, and no reason to stop.
     release, _data = controller.admin(
         IO_RESERVATION_RELEASE,
         nsid=nsid,

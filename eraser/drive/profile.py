@@ -42,6 +42,7 @@ def propose(
             "profile: expected a drive with an active namespace, found none; "
             "create the namespaces that drives of this model should have, then inspect again"
         )
+    # A profile with such a namespace would fit no drive, nor could any layout be made after it.
     if sizeless := [str(each.nsid) for each in facts.namespaces if not each.blocks]:
         raise BadInputError(
             "profile: expected namespaces that describe themselves, found none of that in "
@@ -54,6 +55,7 @@ def propose(
             "name is deleted: attach them or delete them, then inspect again"
         )
     found = facts.condition or Condition()
+    # The first problem is enough: what one drive was left with must not become the model's norm.
     for problem in (*obstacles(facts), *_pending(found.firmware)):
         raise BadInputError(
             f"{problem}; a profile is proposed from a drive that nobody has used so: "
@@ -72,6 +74,7 @@ def propose(
         condition=ExpectedCondition(
             slot_firmware=tuple(sorted({held for held in slots if held} - {facts.firmware})),
             controllers=found.controllers,
+            # ``owner_untold`` says what cannot be read; a profile expects only what can.
             security=replace(found.security or SecurityState(), owner_untold=False),
             boot=found.boot,
             lockdown=found.lockdown or Lockdown(),
@@ -147,6 +150,7 @@ def _differences(
             f"profile: expected firmware {' or '.join(map(repr, profile.firmware))}, "
             f"found {facts.firmware!r}"
         )
+    # 0 in a profile names no capacity: it is older than this fact, or its drive told of none.
     if profile.total_bytes and facts.total_bytes != profile.total_bytes:
         yield (f"profile: expected {profile.total_bytes} bytes in total, found {facts.total_bytes}")
     for line in layout_differences(profile.namespaces, facts.namespaces, profile.size_tolerance):
@@ -234,6 +238,8 @@ def _firmware(trusted: set[str], found: FirmwareSlots | None, running: str) -> I
     with the drive's last certificate.
     """
     yield from _pending(found)
+    # Some drives name no active slot, or one that they do not show: then there is nothing to
+    # compare.
     if found is None or not 1 <= found.active <= len(found.revisions):
         return
     held = found.revisions[found.active - 1]
@@ -254,6 +260,7 @@ def _boot(boot: BootPartitions | None, wanted: ExpectedCondition) -> str:
 
 
 def _many(controllers: int) -> str:
+    # 0 is inquiry.UNTOLD.
     return str(controllers) if controllers else "more than one, unlisted"
 
 

@@ -93,6 +93,7 @@ def _capacity(
 ) -> Iterator[str]:
     """Format erases namespaces; capacity that belonged to none is reached by Sanitize alone."""
     if left is None:
+        # No temporary namespace was tried, so what the drive told before the erase stands unread.
         left = 0 if before is None else before.unallocated_bytes
     if left and achieved is Label.CLEAR:
         yield (
@@ -117,6 +118,8 @@ def _buffers(
             yield f"Memory: the drive has {named}; Sanitize covers it, and nobody has read it."
         else:
             yield f"Memory: the drive has {named}; Format does not reach it, nobody has read it."
+    # One look with registers is enough to know. After a Purge nothing is open: Sanitize covers
+    # both.
     if achieved is not Label.PURGE and looks and all(look.buffers_untold for look in looks):
         yield (
             "Memory: whether the drive has a controller memory buffer (CMB) or a persistent memory "

@@ -26,6 +26,7 @@ def reservation(raw: bytes, nsid: int) -> Reservation | None:
     kind, registrants = raw[4], int.from_bytes(raw[5:7], "little")
     if kind not in _KINDS:
         raise DriveError(f"Reservation Report: expected a type of 0 to 6, found {kind}")
+    # Registrants without a reservation count as well: any of them may take one later.
     if not kind and not registrants:
         return None
     return Reservation(nsid, kind, registrants, persistent=bool(raw[9] & 1))
@@ -65,6 +66,7 @@ def controller_list(raw: bytes) -> tuple[int, ...]:
     if count > _CONTROLLERS_MAX:
         raise DriveError(f"controller list: expected at most {_CONTROLLERS_MAX}, found {count}")
     found = tuple(int.from_bytes(raw[2 + 2 * n : 4 + 2 * n], "little") for n in range(count))
+    # The standard has them ascending; anything else is no list, and no count of it is believed.
     if sorted(set(found)) != list(found):
         raise DriveError("controller list: expected ascending identifiers, found others")
     return found

@@ -38,6 +38,7 @@ def parse(raw: bytes) -> SecurityState:
     Descriptors beyond the length that the header gives, or cut off by it, are not read.
     """
     spec.need(raw, _HEADER, "Level 0 Discovery")
+    # The header's length does not count its own four bytes.
     end = min(len(raw), 4 + int.from_bytes(raw[:4], "big"))
     sets: list[str] = []
     locking, sid = 0, None
@@ -53,6 +54,7 @@ def parse(raw: bytes) -> SecurityState:
             locking = data[0]
         elif code == _BLOCK_SID and data:
             sid = data[0]
+        # A length of 0 still moves on by the descriptor's head, so the loop ends.
         at += _DESCRIPTOR + length
     return SecurityState(
         sets=tuple(sorted(set(sets))),

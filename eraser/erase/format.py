@@ -89,16 +89,20 @@ def _send(
     process dies the child goes on, and the next one reads ``result``. When the child outlives
     ``timeout`` it is left alone and keeps the lock: the command may still be running.
     """
+    # An older command's result must not be taken for this one's.
     result.unlink(missing_ok=True)
 
     def command() -> None:
         limit, sent = timeout + GRACE, stdin or None
+        # nvme-cli inherits the lock as well: a child that dies must not free the slot under its
+        # command.
         _write(host.processes.run(argv, timeout=limit, stdin=sent, pass_fds=(lock,)), result)
 
     ended, clock = host.processes.outlive(command, lock), host.clock
     began, pause = clock.monotonic(), _FIRST_POLL
     while not ended():
         seconds = clock.monotonic() - began
+        # One GRACE is nvme-cli's, in the child; the other is for the child to write its result.
         if seconds > timeout + 2 * GRACE:
             return None
         tick(seconds)
@@ -109,6 +113,7 @@ def _send(
             argv, None, "its sender died without a word", clock.utc(), clock.monotonic() - began
         )
     except BadInputError as error:
+        # A damaged file is no result: the command may have succeeded, so it counts neither way.
         raise DriveError(f"format: {error}; its end is unknown") from error
 
 

@@ -69,29 +69,37 @@ def layout_steps(
     gone: list[LayoutStep] = []
     made: list[LayoutStep] = []
     mended: list[LayoutStep] = []
+    # Ascending: a drive gives a new namespace the lowest free number.
     for nsid in sorted(expected.keys() | found.keys()):
         layout, other = expected.get(nsid), found.get(nsid)
         if layout is not None and other is not None:
             differs = frozenset(layout.differences(other, tolerance))
             if not differs or (can_format and _formats(layout, other, differs, can_manage)):
                 if nsid in loose and can_manage:
+                    # It is attached before it is formatted.
                     made.append(LayoutStep(LayoutCommand.ATTACH, nsid, layout))
                 if differs:
                     mended.append(LayoutStep(LayoutCommand.REFORMAT, nsid, layout))
                 continue
+        # Without Namespace Management nothing else can be done; the profile's comparison names the
+        # rest.
         if not can_manage:
             continue
         if other is not None:
             gone.append(LayoutStep(LayoutCommand.DELETE, nsid))
         if layout is not None:
             made.append(LayoutStep(LayoutCommand.CREATE, nsid, layout))
+    # Deletions give room and numbers, creations need both, and a reformat needs what stands.
     return (*gone, *_in_place(made, frozenset(expected)), *mended)
 
 
 def _in_place(made: list[LayoutStep], expected: frozenset[int]) -> Iterator[LayoutStep]:
     """With placeholders under the numbers that nobody wants, as far as a new one is above them."""
+    # Numbers above the last new one need no placeholder.
     last = max((step.nsid for step in made if step.act is LayoutCommand.CREATE), default=0)
     gaps = last - sum(nsid <= last for nsid in expected)
+    # With too many gaps no placeholder is sent; a namespace under a wrong number is then a
+    # person's.
     below = 0 if gaps <= MAX_PLACEHOLDERS else last
     for step in made:
         if step.act is LayoutCommand.CREATE:
@@ -126,6 +134,7 @@ def _formats(
 
     Only where they have the same bytes, or nothing better is offered.
     """
+    # A difference in size alone, or in anything else, is not Format's to set right.
     if not differs & _FORMAT_MEMBERS or differs - _FORMAT_MEMBERS - _SIZE_MEMBERS:
         return False
     return not can_manage or layout.size == other.size
@@ -140,6 +149,7 @@ def create_data(layout: NamespaceLayout) -> bytes:
         raise ValueError(f"expected an LBA format of 0 to 63, found {layout.lba_format}")
     data = bytearray(CREATE_BYTES)
     data[0:8] = layout.blocks.to_bytes(8, "little")
+    # A profile that is older than this fact means a fully provisioned namespace.
     capacity = layout.blocks if layout.capacity is None else layout.capacity
     data[8:16] = capacity.to_bytes(8, "little")
     data[26] = flbas(layout)

@@ -129,6 +129,7 @@ class ErasePlan:
 def offers(method: Method, caps: Capabilities) -> bool:
     """Whether the drive says that it can do ``method``."""
     spec = METHODS[method]
+    # A mask of 0 asks for nothing, so it is always fulfilled.
     has = ((spec.sanicap, caps.sanicap), (spec.oacs, caps.oacs), (spec.fna, caps.fna))
     return all(found & wanted == wanted for wanted, found in has)
 
@@ -170,8 +171,11 @@ def format_commands(
     because a broadcast sets one format for everything.
     """
     each = tuple(_format_one(method, target, target.nsid) for target in targets)
+    # Dword 10 has the LBA format, metadata and protection: equal ones mean an equal layout.
     alike = len({command.cdw10 for command in each}) == 1
     if len(each) > 1 and alike and caps.fna & FNA_ERASE_ALL:
+        # FNA bit 1 makes a Format of any one namespace erase all, so one is enough where there is
+        # no broadcast.
         nsid = targets[0].nsid if caps.fna & FNA_NO_BROADCAST else BROADCAST
         return (_format_one(method, targets[0], nsid),)
     return each
@@ -210,10 +214,13 @@ def make_plan(
     applied = applied or Applied.plain(policy)
     purge = _purge(applied.purge_methods, caps)
     if policy.label is Label.PURGE and purge:
+        # Nothing is sent then: a person decides whether fewer methods are enough.
         if len(purge) < len(applied.purge_methods) and not policy.allow_fewer:
             return _refused(policy, applied, caps, "it offers only some of them (allow_fewer)")
         return ErasePlan(purge, Label.PURGE, downgraded=False)
     clear = _clear(applied.clear_methods, caps, targets)
+    # Not whether ``clear`` has commands: a drive without a namespace offers Format and has no
+    # target.
     can_clear = any(offers(method, caps) for method in applied.clear_methods)
     if policy.label is Label.CLEAR:
         if can_clear:
@@ -222,6 +229,7 @@ def make_plan(
             return ErasePlan(purge, Label.PURGE, downgraded=False)
     elif policy.allow_clear and can_clear:
         return ErasePlan(clear, Label.CLEAR, downgraded=True)
+    # What would have been possible is named, so that the operator sees which permission is missing.
     hint = ""
     if policy.label is Label.PURGE and can_clear:
         hint = "it could do Clear, which the policy does not allow (allow_clear)"

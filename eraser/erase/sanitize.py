@@ -71,6 +71,7 @@ def assess(
     cdw10: int, before: SanitizeLog | None, now: SanitizeLog, *, running_seen: bool
 ) -> Assessment:
     """Holds the log against our command ``cdw10``; ``before`` was read just before it was sent."""
+    # SCDW10 is all that the log tells of the sender.
     ours = now.cdw10 == cdw10
     if _running(now):
         if ours:
@@ -80,6 +81,7 @@ def assess(
             False,
             f"log 81h: another sanitize is running (SCDW10 {now.cdw10:#x}, ours {cdw10:#x})",
         )
+    # Our dword 10 alone proves nothing: an older sanitize of the same plan left the same one.
     changed = ours and changed_since(before, now, running_seen=running_seen)
     if now.state is SanitizeState.NEVER:
         return Assessment(
@@ -93,6 +95,7 @@ def assess(
             changed,
             f"log 81h: sanitize failed (SSTAT 3, SCDW10 {now.cdw10:#x})",
         )
+    # The drive was asked to purge or to fail: a success without PRGD contradicts itself.
     if changed and now.cdw10 & PURGE_REQUIRED and not now.purged:
         return Assessment(
             SanitizeStanding.CLEARED,
@@ -125,12 +128,14 @@ class AfterLoss(enum.StrEnum):
 
 def after_loss(cdw10: int, before: SanitizeLog, now: SanitizeLog) -> AfterLoss:
     """Decides from the log alone whether a command of unknown fate was executed."""
+    # Nothing that the lost run saw is known here, so only the two logs count.
     found = assess(cdw10, before, now, running_seen=False)
     if found.standing is SanitizeStanding.RUNNING:
         return AfterLoss.WATCH
     if found.standing is SanitizeStanding.FOREIGN:
         return AfterLoss.WAIT
     if found.standing in (SanitizeStanding.SUCCEEDED, SanitizeStanding.CLEARED) or (
+        # An unchanged failure is one of before our intent: the command has still to be sent.
         found.standing is SanitizeStanding.FAILED and found.changed
     ):
         return AfterLoss.TAKE
@@ -182,6 +187,7 @@ class Watchdog:
 
     def still(self, now: float) -> str:
         """:meth:`look` at a drive that told nothing new."""
+        # No SPROG was seen yet, so the time without movement counts from the start.
         if self._progress < 0:
             self._moved = max(self._moved, self.started)
         return self._over(now)

@@ -15,6 +15,7 @@ class Answerer:
 
     def __init__(self, answer: Callable[[bytes], bytes], descriptor: int, longest: int) -> None:
         """``longest`` bytes are in a question at most. No thread may run yet."""
+        # SOCK_SEQPACKET keeps messages apart, so neither side has to say how long one is.
         self._pipe, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = os.fork()
         if self.pid:
@@ -25,6 +26,7 @@ class Answerer:
             while said := theirs.recv(longest):  # until whoever asks has gone
                 theirs.send(answer(said))
         finally:
+            # Never back into the parent's code: its buffers and handlers are copies here.
             os._exit(0)
 
     def ask(self, question: bytes, length: int, patience: float) -> bytes:
@@ -35,6 +37,8 @@ class Answerer:
             self._pipe.send(question)
             return self._pipe.recv(length)
         except OSError:
+            # Also an answer that comes late: the caller closes us, so it cannot be taken for the
+            # next one's.
             return b""
 
     def close(self) -> None:

@@ -29,6 +29,7 @@ def done_alone(
     ``work`` is given a function to name where it is. Not where threads run. Raises
     :class:`StuckError`, also for a child that died, and ``OSError`` where there can be no child.
     """
+    # Shared memory: it tells where the child was, also when the child can say nothing any more.
     place = mmap.mmap(-1, 8)
 
     def said() -> bytes:

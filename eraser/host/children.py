@@ -57,6 +57,8 @@ class Processes:
         if not child:
             code = 1
             try:
+                # A session of its own: a hangup or an interrupt of the terminal must not end a
+                # command half way.
                 os.setsid()
                 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                     signal.signal(number, signal.SIG_IGN)

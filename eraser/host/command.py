@@ -72,8 +72,10 @@ def run(
         stdout, stderr = child.communicate(stdin, timeout=timeout)
         exit_code = child.returncode
     except subprocess.TimeoutExpired:
+        # What it printed before may say why it is stuck.
         stdout, stderr = _abandon(child)
         exit_code = None
+    # An interrupt must not leave the program running with nobody who knows of it.
     except BaseException:
         child.kill()
         raise
@@ -143,6 +145,7 @@ def _abandon(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     try:
         return child.communicate(timeout=KILL_GRACE)
     except subprocess.TimeoutExpired as stuck:
+        # It cannot be reaped now; our ends are closed, so that nothing of it is kept but its pid.
         for pipe in (child.stdin, child.stdout, child.stderr):
             if pipe is not None:
                 pipe.close()

@@ -24,6 +24,7 @@ def nova_computes(host: Host, running: tuple[Process, ...]) -> tuple[Process, ..
 def _is_nova_compute(host: Host, process: Process) -> bool:
     if process.name == "nova-compute":
         return True
+    # nova-compute runs as a Python program, or under a name of its own.
     if not process.name.startswith(("python", "nova")):
         return False
     try:
@@ -36,6 +37,7 @@ def _is_nova_compute(host: Host, process: Process) -> bool:
     for word in options:
         if word == "-m":
             return next(options, "") == "nova.cmd.compute"
+        # These options of Python take a word of their own.
         if word in ("-W", "-X"):
             next(options, "")
         elif not word.startswith("-"):

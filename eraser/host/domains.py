@@ -71,6 +71,7 @@ def named(document: bytes) -> NamedDomain:
         top = ElementTree.fromstring(document)  # noqa: S314 - expat limits entity expansion itself
     except (ElementTree.ParseError, LookupError) as error:
         raise ValueError(f"not XML ({error})") from error
+    # A running domain's file has a <domstatus> around it.
     domain = top if top.tag == "domain" else top.find("domain")
     if domain is None:
         raise ValueError(f"no domain but <{top.tag[:40]}>")
@@ -83,6 +84,7 @@ def named(document: bytes) -> NamedDomain:
         # QEMU's own arguments, and libvirt's override of one property of a device.
         if element.tag.endswith(("}arg", "}property")):
             found.update(_in_argument(element.get("value", "")))
+        # Any attribute: a path of the drive may stand in elements that we do not know.
         for value in element.attrib.values():
             paths.update(_PATH.findall(value))
     uuid = domain.findtext("uuid", "").strip().lower()
@@ -138,8 +140,11 @@ def listed(host: Host) -> tuple[ListedDomain, ...]:
     """
     found = list(_listed(host, ""))
     for daemon in processes.libvirt_daemons(host, tuple(processes.processes(host))):
+        # A daemon in a mount namespace of its own has other files under the same names.
         if view := processes.view(host, daemon):
             found += _listed(host, view)
+            # Its /proc directory went with it, and an absent directory reads as one without
+            # domains.
             if not host.path(daemon.directory).exists():
                 raise InUseError(
                     f"cannot prove idle: expected to read the domains of {daemon.name} (process "
@@ -168,6 +173,7 @@ def _documents(host: Host, directory: str) -> list[tuple[str, bytes]]:
         try:
             names = [name for name in host.children(directory) if name.endswith(".xml")]
             documents = [(name, _read(host, f"{directory}/{name}")) for name in names]
+            # Only a list that is the same before and after was read at one time.
             if names == [name for name in host.children(directory) if name.endswith(".xml")]:
                 return documents
         except FileNotFoundError:

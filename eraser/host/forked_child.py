@@ -33,8 +33,10 @@ class ForkedChild:
             os.close(theirs)
             return
         try:
+            # Before the work, which may get stuck: by then the child must hold nothing of ours.
             alone(theirs)
             said = work()
+            # A pipe takes a part at a time.
             while said:
                 said = said[os.write(theirs, said) :]
         finally:
@@ -71,6 +73,7 @@ def listen(children: list[ForkedChild], deadline: float) -> None:
         poll.register(pipe, select.POLLIN)
     while waiting and (left := deadline - time.monotonic()) > 0:
         for pipe, _event in poll.poll(left * 1000):
+            # An empty read is the child's end; what it had said until then may be only half.
             part = os.read(pipe, _CHUNK)
             waiting[pipe].said += part
             if not part:
@@ -88,6 +91,7 @@ def alone(*kept: int) -> None:
 def let_go(kept: tuple[int, ...]) -> None:
     """Closes every descriptor but these: locks and pipes that a stuck child kept would be held for
     as long as it is stuck."""
+    # Not closed, or the next file that is opened would become standard output.
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
         os.dup2(nothing, number)
@@ -101,6 +105,7 @@ def end(child: int, seconds: float) -> None:
     """Kills a child, or leaves one behind that is stuck: it dies when it gets out."""
     os.kill(child, signal.SIGKILL)
     try:
+        # A pidfd can be waited for with a limit, which waitpid cannot.
         ended = os.pidfd_open(child)
     except OSError:  # no descriptor or memory for it: it is killed all the same
         os.waitpid(child, os.WNOHANG)

@@ -110,6 +110,8 @@ def prove_idle(
         try:
             facts = gather(host, address, own_pids=own_pids, claimed=claimed)
         except InUseError as error:
+            # A node that goes while it is read is no use of the drive: the next look has what is
+            # there then.
             if _vanished(error.__cause__) and host.clock.monotonic() < deadline:
                 host.clock.sleep(_PAUSE)
                 continue
@@ -117,6 +119,7 @@ def prove_idle(
         found = reasons(facts)
         if not found:
             return _proof(facts)
+        # A mount or a guest does not pass within seconds, so nobody waits for it.
         passing = all(reason.use in _PASSING for reason in found)
         if not passing or host.clock.monotonic() >= deadline:
             raise InUseError(
@@ -175,6 +178,7 @@ def gather(
         claims, files = domains.claims(
             host, function.address, lambda path: _leads_to(function, known, path)
         )
+        # A domain may name a drive that is away: that is a use of it.
         if not function.present and not claims:
             raise AbsentError(
                 f"expected a PCI function at {function.address}, found none; "
@@ -208,6 +212,7 @@ def _gather(
     nodes = function.nodes()
     processes = openers.pids(host)
     mounts = openers.mounts(host, processes)
+    # Processes of one mount namespace share one tuple, which is looked at once.
     distinct = {id(seen): seen for seen in mounts.values()}.values()
     every_mount = [mount for seen in distinct for mount in seen]
     vfio_devices, vfio_names = openers.vfio_handles(function)
@@ -216,6 +221,7 @@ def _gather(
         host, others, vfio_devices | {node.device for node in nodes}, vfio_names
     )
     own = {node.device for node in nodes}
+    # What is open but is none of the drive's nodes was found as a VFIO handle or a PCI resource.
     guests = [user for user in users if user.device not in own]
     return IdleFacts(
         address=function.address,
@@ -242,6 +248,7 @@ def _gather(
 def _system_mounts(
     mounts: dict[int, tuple[openers.MountLine, ...]],
 ) -> tuple[openers.MountLine, ...]:
+    # Without these the boot drive cannot be told from others.
     if 1 not in mounts:
         raise InUseError("cannot prove idle: expected the mounts of process 1, found none")
     return mounts[1]
@@ -265,6 +272,7 @@ def refused_claims(host: Host, nodes: tuple[Node, ...], claimed: Collection[str]
         try:
             descriptor = open_node(host, node, os.O_RDONLY | os.O_EXCL | os.O_NONBLOCK)
         except OSError as error:
+            # Only EBUSY says that somebody has a claim; any other failure proves nothing.
             if error.errno != errno.EBUSY:
                 raise
             yield node.name

@@ -36,6 +36,7 @@ def _lines(host: Host, slot: str) -> Iterator[str]:
     place = f"/sys/kernel/iommu_groups/{group}/type"
     try:
         kind = host.text(place)
+    # Kernels before 5.11 have no such file.
     except FileNotFoundError:
         return
     if kind not in TRANSLATED:

@@ -87,6 +87,7 @@ def mounts(host: Host, processes: list[int]) -> dict[int, tuple[MountLine, ...]]
                 os.readlink(host.path(f"{place}/ns/mnt")),
                 os.readlink(host.path(f"{place}/root")),
             )
+            # Hundreds of processes share a mount namespace; a chroot in it may see other mounts.
             if key not in seen:
                 seen[key] = tuple(_mountinfo(pid, host.text(f"{place}/mountinfo")))
             found[pid] = seen[key]
@@ -102,6 +103,7 @@ def _mountinfo(pid: int, text: str) -> Iterator[MountLine]:
     for line in text.splitlines():
         fields = line.split(" ")
         try:
+            # Optional fields, any number of them, stand before the hyphen.
             rest = fields[fields.index("-", 6) + 1 :]
             yield MountLine(pid, fields[2], unescape(fields[4]), rest[0], unescape(rest[1]))
         except (ValueError, IndexError) as error:
@@ -112,6 +114,7 @@ def _mountinfo(pid: int, text: str) -> Iterator[MountLine]:
 
 def unescape(field: str) -> str:
     """The kernel writes blanks and backslashes in a path as octal (\\040)."""
+    # The backslash comes last, or what it makes would be read as a code again.
     for code in ("040", "011", "012", "134"):
         field = field.replace(f"\\{code}", chr(int(code, 8)))
     return field
@@ -129,6 +132,7 @@ def openers(
     Raises :class:`InUseError` where a process's descriptors cannot be read, or not in time.
     """
     try:
+        # A child looks, because a file server that is gone can keep whoever asks for a file of it.
         found = done_alone(
             host.processes, lambda at: _openers(host, processes, devices, names, at), seconds
         )
@@ -138,6 +142,7 @@ def openers(
             f"{seconds:g} s, found no end at process {stuck.at} ({command(host, stuck.at)}); "
             "has it a file of a server that is gone?"
         ) from None
+    # The child can hand back JSON alone: an error comes as its words.
     if isinstance(found, str):
         raise InUseError(found)
     return [
@@ -164,6 +169,7 @@ def _openers(
                         found.append(opener)
         except OSError as error:
             if error.errno not in _GONE:
+                # What cannot be read may be the drive: the whole look counts as failed.
                 return str(_unreadable(host, pid, error))
     return found
 
@@ -206,6 +212,7 @@ def _opener(
         raise
     if not target.startswith("/"):
         return None  # socket:[1], pipe:[2]
+    # A node that was removed and is still open holds the drive all the same.
     plain = target.removesuffix(" (deleted)")
     device: tuple[bool, int] | None = None
     try:
@@ -238,6 +245,7 @@ def vfio_handles(
     """
     host, names, places = function.host, set[str](), list[str]()
     if (group := function.iommu_group) is not None:
+        # Everybody who has the group can have the function, by whichever device of the group.
         names |= {f"/vfio/{group}", f"/vfio/noiommu-{group}"}
         places += [f"/sys/class/vfio/{group}", f"/sys/class/vfio/noiommu-{group}"]
     names.add(f"/{function.address}/{_DEVICE}")
@@ -245,6 +253,7 @@ def vfio_handles(
         names.add(f"/vfio/devices/{entry}")
         places.append(f"{function.directory}/vfio-dev/{entry}")
     for entry in host.children(function.directory):
+        # resourceN maps the function's registers past any driver.
         if entry.startswith("resource") and entry != "resource":
             names.add(f"/{function.address}/{entry}")
     devices = set[tuple[bool, int]]()

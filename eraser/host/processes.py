@@ -38,6 +38,7 @@ def processes(host: Host) -> Iterator[Process]:
         if not entry.isdecimal():
             continue
         try:
+            # From the last parenthesis: a process may have parentheses and blanks in its name.
             head, _, rest = host.text(f"/proc/{entry}/stat").rpartition(")")
             fields = rest.split()
             if fields[0] not in _ENDED:

@@ -72,6 +72,7 @@ def compare(
         return SlotAction(), now
     kept = dataclasses.replace(now, ids=now.ids or before.ids, drive=now.drive or before.drive)
     void, returned = "", False
+    # Ids and drive count over a reboot too; the directory's number counts within one boot alone.
     if before.ids and now.ids and before.ids != now.ids:
         void = f"another drive appeared in the slot (PCI ids {now.ids} after {before.ids})"
     elif before.drive and now.drive and before.drive != now.drive:
@@ -99,6 +100,7 @@ def see(host: Host, address: str) -> KnownSlot:
     except FileNotFoundError:
         pass
     except DriveError:
+        # A drive that is there and cannot be read is an error; an absent one is an answer.
         if function.present:
             raise
     return KnownSlot(function.address, 0, "", "", "")
@@ -109,6 +111,7 @@ def _drive(function: PciFunction) -> str:
     for name in function.controllers:
         place = function.controller_directory(name)
         try:
+            # A controller that is not live may have only some of these fields.
             if function.host.text(f"{place}/state") != "live":
                 return ""
             parts = ("serial", "model", "subsysnqn")

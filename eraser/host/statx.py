@@ -39,6 +39,8 @@ def device(path: os.PathLike[str]) -> tuple[bool, int] | None:
         raise OSError(number, os.strerror(number), os.fspath(path))
     [mode] = _MODE.unpack_from(found, _MODE_AT)
     major, minor, on, _minor = _NUMBERS.unpack_from(found, _NUMBERS_AT)
+    # No type although the file is on a device: it could be anything, so nobody may take it for
+    # none.
     if not stat.S_IFMT(mode) and on:
         raise OSError(0, "no type, on a device", os.fspath(path))
     if not (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):

@@ -66,9 +66,11 @@ class Devices:
     def open(self, path: Path, node: Node, flags: int) -> int:
         """A descriptor of a node that really is the device. Raises ``OSError``,
         :class:`DriveError`."""
+        # O_CLOEXEC: a program that we start must not keep the drive open.
         descriptor = os.open(path, flags | os.O_CLOEXEC)
         found = os.fstat(descriptor)
         kind = stat.S_ISBLK if node.block else stat.S_ISCHR
+        # Checked on the descriptor: a check of the path could be of another node than the open.
         if not kind(found.st_mode) or found.st_rdev != node.rdev:
             os.close(descriptor)
             raise DriveError(
@@ -211,6 +213,7 @@ class PciFunction:
             value = self.host.text(f"{self.directory}/driver_override").strip()
         except FileNotFoundError:
             return ""
+        # The kernel prints this where no override is set.
         return "" if value == "(null)" else value
 
     def pci_id(self, name: str) -> int:
@@ -306,6 +309,7 @@ class PciFunction:
             own = self.controller_directory(name)
             found.add(self._node(own, name, block=False))
             places = [own]
+            # A multipath head hangs below the subsystem: who has it open has the drive open.
             if subsystem := self.subsystem_directory(name):
                 places.append(subsystem)
             for place in places:
@@ -321,6 +325,8 @@ class PciFunction:
                 yield self._node(directory, entry, block=True)
                 yield from (
                     self._node(f"{directory}/{part}", part, block=True)
+                    # Partitions are told by their attribute, for other directories of a disk may
+                    # begin with its name.
                     for part in self.host.children(directory)
                     if part.startswith(entry)
                     and self.host.path(f"{directory}/{part}/partition").exists()

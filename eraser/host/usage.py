@@ -37,8 +37,10 @@ _EXPORTS = (
 def names_node(host: Host, path: str, nodes: Iterable[Node]) -> bool:
     """``path`` (of any spelling) is one of ``nodes``: by its name, or by the device behind it."""
     known = tuple(nodes)
+    # A link such as by-id leads to the node.
     resolved = os.path.realpath(host.path(path))
     names = {f"/dev/{node.name}" for node in known}
+    # By name first: it counts also where the node cannot be looked at.
     if path in names or "/" + os.path.relpath(resolved, host.root) in names:
         return True
     try:
@@ -61,6 +63,7 @@ def system_disks(host: Host, mounts: Iterable[MountLine]) -> frozenset[str]:
             starts.add(mount.numbers)
             if mount.source.startswith("/dev/"):  # btrfs and overlays have numbers of no device
                 starts.update(_numbers_of(host, mount.source))
+    # The kernel's own devices need not be mounted: it resumes from one and stores panics on one.
     for option in host.text("/proc/cmdline").split():
         for prefix in _KERNEL_DEVICES:
             if option.startswith(prefix):
@@ -109,6 +112,7 @@ def _physical(host: Host, numbers: str) -> Iterator[str]:
     directory = os.path.realpath(host.path(f"/sys/dev/block/{numbers}"))
     if not os.path.isdir(directory):
         return
+    # A partition's directory lies within its disk's.
     if os.path.exists(f"{directory}/partition"):
         directory = os.path.dirname(directory)
     yield os.path.basename(directory)
@@ -121,6 +125,7 @@ def _physical(host: Host, numbers: str) -> Iterator[str]:
 def mounted(nodes: Iterable[Node], mounts: Iterable[MountLine]) -> Iterator[str]:
     """One reason per mount of a node in any mount namespace."""
     numbers = {node.numbers: node.name for node in nodes if node.block}
+    # btrfs shows numbers of its own in mountinfo; its source still names the device.
     names = {f"/dev/{name}" for name in numbers.values()}
     for mount in mounts:
         if mount.numbers in numbers or mount.source in names:
@@ -148,10 +153,12 @@ def stacked(host: Host, nodes: Iterable[Node]) -> Iterator[str]:
             yield f"{node.name} is part of bcache"
     for loop in host.children("/sys/block"):
         backing = _small(host, f"/sys/block/{loop}/loop/backing_file")
+        # A loop device over the drive is no holder in sysfs.
         if backing and _is_behind(host, loop, backing, known):
             yield f"{backing} is behind the loop device {loop}"
     names = {node.name for node in known}
     for volume in host.children("/sys/fs/btrfs"):
+        # btrfs registers no holders for its members, only this list.
         for member in names & set(host.children(f"/sys/fs/btrfs/{volume}/devices")):
             yield f"{member} is part of the btrfs volume {volume}"
 

@@ -95,6 +95,7 @@ class Queue(ABC):
 
         Raises :class:`DriveError` if nothing can be sent.
         """
+        # Groups are sent as memory comes free and handed out in the order of the requests.
         source = iter(requests)
         free = list(range(len(self._left)))
         flying: deque[tuple[int, AioRequest]] = deque()
@@ -102,6 +103,7 @@ class Queue(ABC):
             while free and (request := next(source, None)) is not None:
                 group = free.pop()
                 self._failed[group].clear()
+                # Set before the submission, which takes back what it could not send.
                 self._left[group] = len(request.offsets)
                 flying.append((group, request))
                 self._submit(group, request)
@@ -112,6 +114,7 @@ class Queue(ABC):
             start = group * self._slots * self._slot_bytes
             size = len(request.offsets) * request.length
             yield Group(request, self._view[start : start + size], tuple(self._failed[group]))
+            # Only now: the caller is done with the group's memory when it asks for the next one.
             free.append(group)
 
     @abstractmethod
@@ -193,6 +196,7 @@ class AioQueue(Queue):
 
     def close(self) -> None:
         """Keep the kernel's context; where reads are in flight, end it, which waits for them."""
+        # Reads in flight would bring their events to the context's next queue.
         if any(self._left) or self._depth > _DEPTH:
             self._call(self._destroy, self._context)
         else:
@@ -204,6 +208,7 @@ class AioQueue(Queue):
             if result >= 0:
                 return result
             code = ctypes.get_errno()
+            # A signal interrupts the wait; the reads go on.
             if code != errno.EINTR:
                 raise OSError(code, os.strerror(code))
 
@@ -217,6 +222,7 @@ class AioQueue(Queue):
             self._requests[at + _OFFSET] = offset
             at += _IOCB_WORDS
         end = slot + len(request.offsets)
+        # The kernel may take fewer than it is given: the rest is sent again.
         while slot < end:
             pointers = ctypes.c_void_p(self._pointer + 8 * slot)
             try:
@@ -234,6 +240,7 @@ class AioQueue(Queue):
             count = self._call(
                 self._reap,
                 self._context,
+                # Waits for one event at least, and takes as many as are there.
                 ctypes.c_long(1),
                 ctypes.c_long(self._depth),
                 self._event_block,
@@ -241,8 +248,12 @@ class AioQueue(Queue):
             )
             events = self._events
             for at in range(0, count * _EVENT_WORDS, _EVENT_WORDS):
+                # The kernel gives back the slot's number that was put into its request. Events come
+                # in any order.
                 owner, slot = divmod(events[at], self._slots)
                 self._left[owner] -= 1
+                # A negative result is an errno, a short one is a failure as well: no block is
+                # judged by a part.
                 if events[at + _RESULT] != self._expected[owner]:
                     self._failed[owner].append(slot)
 

@@ -94,6 +94,7 @@ class Namespace:
         step = size + (metadata if self.extended else 0)
         data = content if step == size else bytearray(count * step)
         beside = bytearray(0 if self.extended else count * metadata)
+        # Extended LBAs: each block's data is followed by its metadata, which is zeros here.
         if data is not content and opcode != READ:
             for at in range(count):
                 data[at * step : at * step + size] = content[at * size : (at + 1) * size]
@@ -112,6 +113,7 @@ class Namespace:
         if not 0 < len(ranges) <= RANGES:
             raise ValueError(f"expected 1 to {RANGES} ranges, found {len(ranges)}")
         data = bytearray().join(struct.pack("<IIQ", 0, count, first) for first, count in ranges)
+        # NR counts from 0.
         dwords = (len(ranges) - 1, _DEALLOCATE, 0, 0)
         return self.send(fd, DATASET_MANAGEMENT, data, bytearray(), dwords)
 
@@ -127,6 +129,7 @@ class Namespace:
         command = bytearray(
             _COMMAND.pack(
                 opcode, 0, 0, self.nsid, 0, 0, _address(beside), _address(data),
+                # At least 1 ms: the kernel takes 0 for its own default.
                 len(beside), len(data), *dwords, 0, 0, max(1, int(self.timeout * 1000)), 0,
             )
         )  # fmt: skip
@@ -134,6 +137,7 @@ class Namespace:
             return self.host.devices.ioctl(fd, _IO_CMD, command)
         except OSError as error:
             LOG.debug("namespace %d: opcode %#x: %s", self.nsid, opcode, error)
+            # The kernel made the command fail: the drive has said nothing of it.
             return None
 
 

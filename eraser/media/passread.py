@@ -84,6 +84,7 @@ class PassthroughReader:
             status = self.namespace.transfer(fd, READ, first, found)
             if status is None:
                 return None
+            # Copied only after a success: what a failed read left in memory is nobody's content.
             if status == 0:
                 into[:] = found
             if not means_later(status) or not self.patience.wait():

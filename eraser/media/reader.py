@@ -79,6 +79,7 @@ class BlockDevice:
         """Blocks that only the rescue could read, so far."""
         self.failures: dict[int, int | None] = {}
         """Status of each block that came as unreadable, None where the drive gave none."""
+        # O_DSYNC: what was written is on the medium when the write returns.
         mode = os.O_RDWR | os.O_DSYNC if writable else os.O_RDONLY
         try:
             self._fd = os.open(path, mode | os.O_DIRECT | os.O_CLOEXEC)
@@ -106,6 +107,7 @@ class BlockDevice:
                 size, logical = os.fstat(self._fd).st_size, 512
         except OSError as error:
             raise DriveError(f"{self.path}: expected its size, found {error.strerror}") from error
+        # A sector larger than a block could not be read block by block under O_DIRECT.
         if size == 0 or not 512 <= logical <= BLOCK or size % logical:
             raise DriveError(
                 f"{self.path}: expected whole sectors of 512 to {BLOCK} bytes, found {size} bytes"
@@ -140,6 +142,7 @@ class BlockDevice:
         return queue
 
     def _release(self, queue: Queue) -> None:
+        # close() of the device may have closed it already.
         if queue in self._queues:
             self._queues.remove(queue)
             queue.close()
@@ -174,11 +177,13 @@ class BlockDevice:
                 failed = tuple(at for at in group.failed if not self._again(group, at, offsets[at]))
                 yield Batch(found, group.data, failed)
         finally:
+            # The generator ends before its queue, whose memory it reads into.
             groups.close()
             self._release(queue)
 
     def _batch_requests(self, indexes: Iterable[int]) -> Iterator[AioRequest]:
         source = iter(indexes)
+        # All reads of a group have one length, so a short last block needs a group of its own.
         short = self.blocks - 1 if self.size % BLOCK else self.blocks
         while chunk := list(islice(source, BATCH)):
             last = max(chunk)
@@ -225,6 +230,7 @@ class BlockDevice:
         offset, length = group.request.offsets[0], group.request.length
         for at in range(0, length, BLOCK):
             piece = group.data[at : min(at + BLOCK, length)]
+            # One bad block fails a whole window: the others must not count as unreadable.
             read = self._pread(piece, offset + at)
             yield first + at // BLOCK, piece if read else None
 
@@ -243,6 +249,7 @@ class BlockDevice:
         if status == 0:
             self.rescued += 1
             return True
+        # The status is kept for the verdict's reason.
         self.failures[offset // BLOCK] = status
         return False
 
@@ -255,6 +262,7 @@ class BlockDevice:
         length = block_length(index, self.size)
         if index < 0 or length <= 0 or len(data) != length:
             raise ValueError(f"expected {length} bytes for block {index}, found {len(data)}")
+        # O_DIRECT needs memory that is aligned to a page, which ``data`` need not be.
         self._page[:length] = data
         piece = min(self.logical_block, length) if by_sector else length
         for at in range(0, length, piece):

@@ -70,6 +70,7 @@ def exempt(state_dir: Path, address: str, reason: str, by: str, clock: Clock) ->
     at = clock.utc()
     with store.locked(state_dir):
         known = exemptions(state_dir).without(address).exemptions
+        # The account comes first: what is written without one nobody could explain.
         account(state_dir, AuditEntry(at, by, "exempt", address, "", reason))
         _write(state_dir, Exemptions((*known, Exemption(address, reason, by, at))))
 
@@ -103,6 +104,7 @@ def account(state_dir: Path, word: AuditEntry) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    # A new file's name has to be durable too.
     if fresh:
         sync_directory(path.parent)
 
@@ -111,4 +113,5 @@ def who() -> str:
     """Who runs this: the person behind sudo where there is one."""
     name = pwd.getpwuid(os.getuid()).pw_name if os.getuid() else "root"
     behind = os.environ.get("SUDO_USER", "")
+    # SUDO_USER counts for root alone: anybody can set it.
     return f"{behind} (sudo)" if behind and name == "root" else name

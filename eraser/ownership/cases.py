@@ -34,6 +34,8 @@ def read_case(state_dir: Path, address: str) -> CaseSeen:
         seen = CaseSeen()
         if order is not None:
             seen = _of_order(state_dir, order.order_id, order.generation)
+        # An open order keeps the slot closed already; an erase by hand is looked for only where it
+        # matters.
         by_hand = "" if seen.standing is CaseStanding.OPEN else _by_hand(state_dir, address)
     except (BadInputError, OSError) as error:
         return CaseSeen(CaseStanding.OPEN, detail=str(error))
@@ -61,6 +63,7 @@ def _by_hand(state_dir: Path, address: str) -> str:
     cases = state_dir / "cases"
     paths = list(cases.iterdir()) if cases.is_dir() else []
     places = [CasePlace(state_dir, path.name) for path in paths]
+    # Two looks for files decide it in most cases, without loading anything more.
     if not any(place.journal.exists() and not place.finished() for place in places):
         return ""
     from eraser.state import case_files  # seldom, and much to load

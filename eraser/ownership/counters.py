@@ -16,6 +16,8 @@ def since_report(then: Counters, now: Counters, own_writes: int) -> str:
     """
     if back := _went_back(then, now):
         return back
+    # The case resets the controller after the last log that it reports, and some drives lose the
+    # seal by that: before the intake its loss alone proves nothing.
     if _seal_lost(then, now) and _grown(then, now):
         return f"Global Data Erased is gone and {_shown(then, now)}"
     return _too_much(then, now, own_writes)
@@ -30,6 +32,7 @@ def since_intake(then: Counters, now: Counters, own_writes: int) -> str:
         return back
     if _seal_lost(then, now):
         return f"Global Data Erased is gone ({_shown(then, now) or 'the counters stand still'})"
+    # The case's own writes may be counted late, and only the seal tells that they are its own.
     sealed = then.global_data_erased is True
     return _too_much(then, now, own_writes if sealed else 0)
 
@@ -77,6 +80,7 @@ def _too_much(then: Counters, now: Counters, own_writes: int) -> str:
 def _shown(then: Counters, now: Counters) -> str:
     return ", ".join(
         f"{name} went from {before} to {after}"
+        # Power cycles may grow: hosts reboot.
         for name, before, after in _pairs(then, now)[:2]
         if after != before
     )

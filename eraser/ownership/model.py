@@ -169,6 +169,7 @@ class Book:
     def settled(self) -> Book:
         """The book without doubts where no owner is left whose drive nobody read. With the next
         such owner that is adopted they begin anew."""
+        # While such an owner is left, its drive may still be one of the doubted ones.
         if any(each.owner is not None and each.owner.identity is None for each in self.entries):
             return self
         entries = tuple(dataclasses.replace(each, doubted=False) for each in self.entries)

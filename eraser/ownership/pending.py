@@ -28,8 +28,10 @@ def put(state_dir: Path, ticket: Ticket) -> bool:
     # A worker that is being replaced may take an older one meanwhile.
     with alone(_directory(state_dir)):
         known = get(state_dir, ticket.slot.address)
+        # Messages may come late or twice: a higher generation is of a later custody of the slot.
         if known is not None and known.generation > ticket.generation:
             return False
+        # The same ticket comes again until its receipt is seen: no write and no sync for that.
         if known != ticket:
             replace_durably(_file(state_dir, ticket.slot.address), codec.canonical(ticket))
         return True

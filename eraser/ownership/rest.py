@@ -35,6 +35,7 @@ def wish(
     A drive that may have been elsewhere is not read: its counters of now would vouch for it. One
     that was adopted unread is its owner's only at the ``place`` where it was then.
     """
+    # An owner of another incarnation is let in nowhere, so nothing has to vouch for its drive.
     if owner is None or owner.incarnation != incarnation:
         return None
     if owner.identity is None and not is_untouched(owner, place):
@@ -90,6 +91,7 @@ def placed(book: Book, address: str, place: str) -> Book:
 def left(book: Book, address: str, reason: str) -> Book:
     """The book after the slot's drive may have been away. Counters at rest tell better."""
     entry = book.entry(address)
+    # The first reason is kept: it tells what happened since the newest start.
     if entry.owner is None or entry.owner.rest is not None or entry.owner.left:
         return book
     owner = dataclasses.replace(entry.owner, left=reason)

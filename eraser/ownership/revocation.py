@@ -43,6 +43,7 @@ def gone(book: Book, address: str, standing: CaseStanding, reason: str) -> Book:
     """The book after the slot's drive may have been elsewhere: its ticket is void, and so is one
     that comes later for an erase whose case stands at its end. What is still erased, is read."""
     book = void(book, address, reason)
+    # Only an erase that has ended well can still get a ticket, which ``away`` then speaks against.
     if standing is not CaseStanding.ERASED:
         return book
     return book.with_entry(dataclasses.replace(book.entry(address), away=reason))
@@ -158,6 +159,7 @@ def _unread(
         if entry.address == address or owner is None or owner.identity is not None:
             continue
         runs = entry.address in running.get(owner.domain, ())
+        # Its drive is still where it was when the owner was adopted, so it is not this one.
         if is_untouched(owner, here.get(entry.address, "")):
             continue
         if owner.domain in domains and not runs and owner.pci == PciIds.of(identity):
@@ -226,29 +228,35 @@ def revoke(
     ``by_hand`` may be of another drive than the slot's open case took: it ends no doubt.
     """
     without: dict[str, SlotEntry] = {}
+    # The slot's owner, and whoever has this very drive by another slot's entry: drives move.
     held = (address, book.entry(address).owner)
     for where, owner in (held, *_elsewhere(book, address, identity)):
         if owner is not None:
             named = (running or {}).get(owner.domain, ())
             left = _went_without(book, where, owner, now, named)
+            # The domain exists, so its guest may be started again, and would want this drive.
             if owner.domain in domains and not left:
                 return StillOwned(owner, f"its domain stands in {domains[owner.domain]}", where)
             if owner.let_in is not None and now.within(START_GRACE_SECONDS, owner.let_in):
                 return StillOwned(owner, "its start was let in a moment ago", where)
             without[where] = parted(book.entry(where), owner, at)
     mine = book.entry(address)
+    # A resumed case proved before that the drive is nobody's; the book must still be of that time.
     took = again and bool(mine.place) and mine.took == identity and not mine.doubted
+    # An owner whose drive nobody read may have this one, wherever the drive sits by now.
     maybe = _unread(book, address, identity, domains, running or {}, here or {})
     if maybe is not None and not took and not _is_known(book, address, identity, place):
         where, owner = maybe
         return StillOwned(
             owner, f"its domain stands in {domains[owner.domain]}", where, unread=True
         )
+    # Nothing is refused from here on. Whoever lost a drive now is its last owner; older records go.
     for one in without.values():
         book = forgotten(book, one.last_identity, without)
     entry = without.pop(address, book.entry(address))
     for other in without.values():
         book = book.with_entry(other)
+    # From here on no start may pass by a paper of before this erase.
     entry = voided(entry, "an erase began")
     kept = entry.ticket
     if kept is not None and kept.ticket.identity != identity:
@@ -259,8 +267,10 @@ def revoke(
         # As its paper, if it was doubted: the doubt ends here, and would be forgotten with it.
         entry = dataclasses.replace(entry, last_owner=None, last_identity=None)
     doubted = mine.doubted and by_hand
+    # A person's word was about the drive as it was: it does not outlive the erase.
     entry = dataclasses.replace(entry, allowance=None, away=away, place=place, doubted=doubted)
     entry = dataclasses.replace(entry, took=identity if place else None)
+    # A resumed case changes nothing, and an equal book is not written again.
     if entry != book.entry(address):
         book = book.with_entry(entry)
     return Revocation(book, _last_owner(book, identity))
@@ -282,4 +292,5 @@ def _last_owner(book: Book, identity: ControllerIdentity) -> LastOwner | None:
         for one in book.entries
         if one.last_identity == identity and one.last_owner is not None
     ]
+    # Two records of one drive have no order that could be trusted.
     return found[0] if len(found) == 1 else None

@@ -30,14 +30,17 @@ def vanished(state_dir: Path, address: str, reason: str, place: str = "") -> boo
     still be valid, and the gate's own look at the drive is what is left.
     """
     standing = read_case(state_dir, address).standing
+    # A machine without a gate gets no book by this; a report that waits for its ticket needs one.
     if not books.exists(state_dir) and standing is not CaseStanding.ERASED:
         return False
     with books.opened(state_dir) as book:
         before = book.book
         entry = before.entry(address)
+        # The erase began after the vanish, so what it certifies is what is there.
         if place and entry.place == place:
             return False
         found = revocation.gone(before, address, standing, reason)
+        # The drive of an owner adopted unread, at the place where it was, has not been away.
         if entry.owner is None or not is_untouched(entry.owner, place):
             found = rest.left(found, address, reason)
         book.write(found)
@@ -61,10 +64,13 @@ def revoke(
     :class:`InUseError` where the owner's domain still exists, and where the gate's book cannot say.
     """
     try:
+        # No gate and no order was ever here: an erase by hand on a machine that is no host.
         if not books.exists(state_dir) and hostcard.newest(state_dir, address) is None:
             return None
         listed = domains.listed(host)
         known = {each.named.uuid: each.file for each in listed}
+        # A domain may have several definitions; an address that any of them names counts as its
+        # own.
         running = {
             one.named.uuid: frozenset[str]().union(
                 *(each.named.addresses for each in listed if each.named.uuid == one.named.uuid)
@@ -109,6 +115,7 @@ def revoke(
                 )
             book.write(found.book)
             return found.last_owner
+    # InUseError is an EraserError, and its words must stay as they are.
     except InUseError:
         raise
     except EraserError as error:

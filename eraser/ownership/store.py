@@ -63,6 +63,7 @@ def encode(book: Book) -> bytes:
 def decode(raw: bytes, name: str) -> Book:
     """The file's bytes to a book. Raises :class:`BookError` for any damage."""
     line, _, mark = raw.partition(b"\n")
+    # Damage must not pass for an empty book: that is what a new host has.
     if mark != hashlib.sha256(line).hexdigest().encode() + b"\n":
         raise BookError(
             f"{name} is damaged: expected the digest of its first line on its second, found none; "
@@ -98,6 +99,8 @@ def of_incarnation(book: Book | None, incarnation: str) -> Book:
         return Book(incarnation)
     if book.incarnation == incarnation:
         return book
+    # Tickets and words were given to the host as it was; an owner's data is on its drive all the
+    # same.
     entries = (dataclasses.replace(each, ticket=None, allowance=None) for each in book.entries)
     return Book(incarnation, tuple(entries), used_allowances=book.used_allowances)
 
@@ -157,6 +160,7 @@ def opened(
     """
     with contextlib.ExitStack() as after, locked(state_dir, seconds):
         book = OpenBook(state_dir, renew=renew)
+        # Registered outside of the lock, so it runs when the lock is free; also after an error.
         after.callback(sync_directory, directory(state_dir))
         yield book
 
@@ -168,6 +172,7 @@ def locked(state_dir: Path, seconds: float = LOCK_SECONDS) -> Iterator[None]:
     Raises :class:`BusyError`, ``OSError``.
     """
     place = directory(state_dir)
+    # The directory's own name must be durable before anything in it can be.
     if not place.is_dir():
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         sync_directory(state_dir)
@@ -187,9 +192,11 @@ def _flock(descriptor: int, path: Path, seconds: float) -> None:
     blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     try:
         try:
+            # 0 would switch the timer off, and the wait would have no end.
             signal.setitimer(signal.ITIMER_REAL, max(0.001, seconds))
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         finally:
+            # Off before anything else: an alarm after the lock would break into the caller's work.
             signal.setitimer(signal.ITIMER_REAL, 0)
     except _LateError as error:
         raise BusyError(

@@ -69,6 +69,7 @@ def classes(window: memoryview) -> list[BlockClass]:
 def _looked_at_whole(data: bytes) -> BlockClass:
     if data == (ZERO_BLOCK if len(data) == BLOCK else bytes(len(data))):
         return BlockClass.ZEROS
+    # The first 64 bytes rule out most blocks before a whole block of ones is made.
     if data.count(0xFF, 0, 64) == min(64, len(data)) and data == b"\xff" * len(data):
         return BlockClass.ONES
     if _periodic(data):

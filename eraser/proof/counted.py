@@ -52,6 +52,7 @@ def _earned(
 
 def _everywhere(earned: Iterable[tuple[int, int]]) -> int:
     """From what each namespace has earned, and its blocks."""
+    # A count below 0 means more lost than earned, which proves nothing.
     each = [(max(0, count), blocks) for count, blocks in earned if blocks]
     total = sum(blocks for _count, blocks in each)
     return min((count * total // blocks for count, blocks in each), default=0)

@@ -78,10 +78,12 @@ class Counter:
         count = 1 if window is None else block_count(len(window))
         if window is None:
             self._unreadable(start)
+        # One comparison decides for a whole window that repeats one piece.
         elif piece := repeated(window):
             self._uniform(piece, count, len(window), start, start + count)
         else:
             self._blocks(range(start, start + count), window)
+        # The cursor moves last: a run that resumes there counts no block twice.
         self._tally.cursor = start + count
 
     def batch(self, batch: Batch) -> None:
@@ -135,6 +137,7 @@ class Counter:
         piece = block[:16] if len(block) > 16 and block[16:] == block[:-16] else block
         value = int.from_bytes(hashlib.blake2b(piece, digest_size=8).digest(), "big")
         group = str(bisect.bisect_left(self._again, index) * GROUPS // len(self._again))
+        # The odd factor of the place makes two blocks that were swapped change the sum.
         sums[group] = (sums.get(group, 0) + value * (2 * index + 1)) & _WRAP
 
     def _uniform(self, piece: bytes, count: int, size: int, start: int, stop: int) -> None:
@@ -147,6 +150,7 @@ class Counter:
         if kind is BlockClass.PATTERN:
             self._tally.saw_pattern(piece)
         here = self._again
+        # Blocks that are read twice need their sums here too, without a look at each by itself.
         for at in range(bisect.bisect_left(here, start), bisect.bisect_left(here, stop)):
             self._add(self._tally.once, here[at], piece)
 
@@ -161,8 +165,10 @@ class Counter:
         for kind in BlockClass:
             tally.looks.add(kind, kinds.count(kind))
         tally.bytes_read += len(data)
+        # A drive may show a canary at another place than where it was written.
         every = self._canaries is not None and self._canaries.marked(data)
         own = {*_between(self._again, indexes), *_between(self._probes, indexes)}
+        # No block here is anything but its look, which is counted already.
         if not every and not own and BlockClass.PATTERN not in kinds:
             return
         for at, (index, kind) in enumerate(zip(indexes, kinds, strict=True)):
@@ -177,6 +183,7 @@ class Counter:
             self._add(tally.once, index, block)
         if kind is BlockClass.PATTERN:
             tally.saw_pattern(block[:16])
+        # Canaries and fingerprinted blocks are never uniform.
         if kind.uniform:
             return
         if self._canaries and self._canaries.is_canary(index, block):

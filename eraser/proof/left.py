@@ -28,6 +28,7 @@ class Left:
     def of(cls, reading: Tally) -> Left:
         """What a first reading that came to its end says."""
         looks = reading.looks
+        # Noise or data was read: then any other look may be what the erase left, and none tells.
         # Of patterns no more are remembered than would hold the drive anyway.
         if looks.total != looks.uniform or len(reading.patterns) >= MAX_PATTERNS:
             return cls()

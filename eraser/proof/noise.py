@@ -51,6 +51,7 @@ def suspects(window: memoryview) -> list[int]:
     words = array("Q")
     words.frombytes(window)
     blocks: Sequence[int] = range(len(words) // _WORDS)
+    # Blocks that repeat are found by one comparison, and need no statistics.
     if found := _repeating(words):
         # Out with them: most windows with any are blank but for a few blocks.
         blocks = [at for at in blocks if at not in found]
@@ -88,9 +89,12 @@ def _suspected(words: array[int], count: int) -> list[int]:
         sector = [_row(words, place + n) for place in places for n in (0, 1)]
         bad |= _stuck(sector, lanes)
         rows += sector
+        # The shift crosses lanes: the top byte of each meets the next block's, and is masked out
+        # below.
         bytes_apart += [row ^ (row >> 8) for row in sector]
         words_apart += [sector[n] ^ sector[n + 1] for n in range(0, len(sector), 2)]
     size = len(rows)
+    # One pass adds up each bit column over all words; the four questions are asked of these sums.
     planes = _planes(rows)
     top = lanes(0x8080808080808080)
     bad |= _far(planes, 64, size, lanes)
@@ -120,6 +124,7 @@ def _stuck(sector: list[int], lanes: _Lanes) -> int:
         ever |= row
         always &= row
     stuck = _counts([(ever ^ lanes((1 << 64) - 1)) | always], lanes)
+    # A count of _STUCK or more carries into bit 15 of its lane: one addition compares all lanes.
     return (stuck + lanes(0x8000 - _STUCK)) & lanes(0x8000)
 
 
@@ -133,6 +138,7 @@ def _far(planes: list[int], columns: int, rows: int, lanes: _Lanes) -> int:
     mean = columns * (rows - (unit - 1)) / 2 / unit
     most = _SIGMAS * math.sqrt(columns * (rows / 4 + (unit**2 - 1) / 12)) / unit
     counts = _counts(planes[_LOW_PLANES:], lanes)
+    # The same comparison by a carry into bit 15: once for too many ones, once for too few.
     above = counts + lanes(0x8000 - math.floor(mean + most) - 1)
     below = counts + lanes(0x8000 - math.ceil(mean - most))
     return (above ^ (below & lanes(0x8000)) ^ lanes(0x8000)) & lanes(0x8000)
@@ -143,6 +149,7 @@ def _planes(rows: list[int]) -> list[int]:
     planes = []
     while rows:
         carries = []
+        # A full adder: three numbers of one weight become one of this weight and one carry.
         while len(rows) > 2:
             one, two, three = rows.pop(), rows.pop(), rows.pop()
             half = one ^ two
@@ -162,10 +169,12 @@ def _counts(planes: list[int], lanes: _Lanes) -> int:
     times and so on: at most 31 for each column."""
     pairs, nibbles, octets = (lanes(int(n * 8, 16)) for n in ("55", "33", "0f"))
     total = 0
+    # From the highest plane down: each step doubles what was summed and adds the next plane's ones.
     for plane in reversed(planes):
         twos = plane - ((plane >> 1) & pairs)
         fours = (twos & nibbles) + ((twos >> 2) & nibbles)
         total += total + ((fours + (fours >> 4)) & octets)
+    # Bytes are added in pairs of 16 bits, for the sum of a lane may exceed one byte.
     evens = lanes(0x00FF00FF00FF00FF)
     total = (total & evens) + ((total >> 8) & evens)
     total += total >> 16

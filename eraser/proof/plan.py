@@ -105,11 +105,14 @@ class VerifyPlan:
 
     def share(self, namespace: NamespacePlan) -> int:
         """The random places of one namespace."""
+        # Namespaces that are gone still count in the whole: the places are those of the
+        # certificate.
         return share(self.needed, namespace.blocks, self.blocks + self.gone)
 
     def places(self, namespace: NamespacePlan) -> Iterator[int]:
         """The random places of one namespace, first and last block among them, ascending."""
         seed = namespace_seed(self.seed, namespace.nsid)
+        # Made anew at each call and never kept: a sample of a large drive need not fit into memory.
         return iter_places(seed, namespace.blocks, self.share(namespace))
 
     def again(self, namespace: NamespacePlan) -> array[int]:
@@ -149,6 +152,7 @@ class VerifyPlan:
                 "seed": self.seed.hex(),
                 "needed": self.needed,
                 "reread": self.reread,
+                # Else the checkpoint of a release whose second reading went upwards would fit.
                 "order": "mixed",
                 "namespaces": [
                     {

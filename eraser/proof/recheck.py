@@ -90,6 +90,7 @@ def compare(claim: Claim, result: VerificationResult) -> Recheck:
     unread = verdict.unreadable(result)
     if unread:
         reasons.append(unread)
+    # A difference that was seen outweighs what could not be read.
     agreement = Agreement.UNKNOWN if unread else Agreement.AGREES
     if differ:
         agreement = Agreement.DIFFERS
@@ -110,6 +111,8 @@ def _check(
     then = Blocks(claimed.zeros, claimed.ones, claimed.pattern, claimed.random, claimed.structured)
     # The places are a part of those that were certified, so no look can have become more frequent.
     differ = sum(max(0, now.of(kind) - then.of(kind)) for kind in BlockClass)
+    # As many blocks look alike, and repeat another value than was certified: then all of them
+    # differ.
     if not differ and claimed.uniform and found.read and found.uniform != claimed.uniform:
         differ = found.read
     return NamespaceCheck(

@@ -89,11 +89,14 @@ def iter_places(seed: bytes, blocks: int, n: int) -> Iterator[int]:
         while word >= limit:
             word = next(stream)
         place = start + word % size
+        # The first block is read as well, and must come first in an ascending order.
         if start == 0 < place:
             yield 0
         yield place
     if whole < blocks:
         width = blocks - whole
+        # A stratum of one block takes no word: docs/decisions/sampling.md fixes which words are
+        # used.
         place = whole + (below(stream, width) if width > 1 else 0)
         yield place
     if place != blocks - 1:

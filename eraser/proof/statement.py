@@ -20,6 +20,7 @@ def sentence(methods: Sequence[MethodRecord], evidence: Proof) -> str:
         return f"Nothing is claimed: {reasons[0]}."
     result = evidence.result
     looks = result.looks
+    # First what was read and how it looked, then the probes, then what follows from both.
     found = ", ".join(f"{looks.of(kind):,} {kind.value}" for kind in BlockClass if looks.of(kind))
     whole = result.done is VerificationMode.FULL
     places = (
@@ -33,8 +34,10 @@ def sentence(methods: Sequence[MethodRecord], evidence: Proof) -> str:
         f"None of {result.canaries_checked:,} canaries written before the erase and none of"
         f" {result.fingerprints_checked:,} fingerprinted blocks was found again"
     )
+    # The basis decides which n bears the claim.
     _verdict, _reason, basis = finding(methods, evidence)
     trust = "Assuming that the firmware tells the truth"
+    # A full reading of noise proves no more than a sample of it: known places alone count.
     if basis is Basis.PROBES:
         n = everywhere(result)
         limit = _percent(bound(n, result.confidence))
@@ -73,6 +76,7 @@ def _plain(number: float) -> str:
 def _percent(fraction: float) -> str:
     """Three significant digits, rounded up: a bound that is printed smaller would be a lie."""
     shown = f"{fraction * 100:.2e}"
+    # The format rounds to the nearest, which may be below the bound.
     if float(shown) < fraction * 100:
         mantissa, exponent = shown.split("e")
         shown = f"{float(mantissa) + 0.01:.2f}e{exponent}"

@@ -83,10 +83,13 @@ def _verified(namespace: NamespacePlan, tally: Tally, *, reread: bool) -> Namesp
         pattern=looks.pattern,
         random=looks.random,
         structured=looks.structured,
+        # The second reading goes over every probe again, so the sum would count them twice.
         canaries=max(tally.canaries, again.canaries),
         unchanged=max(tally.unchanged, again.unchanged),
         unreadable=max(tally.unreadable, again.unreadable),
         reread=again.read,
+        # Sums of an unfinished second reading differ from the first one's without any change on the
+        # drive.
         changed=tally.changed if reread else 0,
         by_passthrough=tally.by_passthrough,
         statuses=tally.status_counts,
@@ -98,6 +101,7 @@ def _verified(namespace: NamespacePlan, tally: Tally, *, reread: bool) -> Namesp
 def _uniform(tally: Tally) -> str:
     """The 16 bytes that every block repeats; empty where blocks differ, or some were not read."""
     looks, again = tally.looks, tally.again
+    # Only where every block was read, twice alike, may the value be claimed of all.
     if not looks.total or tally.unreadable or again.unreadable or tally.changed:
         return ""
     if looks.total in (looks.zeros, looks.ones):

@@ -100,6 +100,7 @@ class Tally:
     def saw_status(self, status: int | None) -> None:
         """Count an unreadable block."""
         text = "" if status is None else f"{status:#05x}"
+        # What does not fit is counted with those without a status: no block is lost from the count.
         if text not in self.statuses and len(self.statuses) >= MAX_STATUSES:
             text = ""
         self.statuses[text] = self.statuses.get(text, 0) + 1

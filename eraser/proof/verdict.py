@@ -79,9 +79,12 @@ def judge(methods: Sequence[MethodRecord], evidence: Proof) -> tuple[Verdict, tu
     verdict, reason, _basis = finding(methods, evidence)
     reasons = [reason] if reason else []
     word, doubt = _word(methods)
+    # The drive's own word can only make the finding worse, never better.
     if doubt:
         reasons.append(doubt)
         if verdict is Verdict.ERASED or word is Verdict.NOT_ERASED:
+            # An unknown finding stays unknown, unless the drive itself says that nothing was
+            # erased.
             verdict = word
     if verdict is not Verdict.ERASED:
         reasons += [f"missing probe: {text}" for text in evidence.missing_probes]
@@ -160,12 +163,14 @@ def finding(methods: Sequence[MethodRecord], evidence: Proof) -> Finding:
         )
     if shown := _shown(evidence.visits):
         return _not_erased(shown)
+    # DLFEAT is said of each namespace, so those that promise the same are judged together.
     findings = [
         _kept(promised, methods, group, evidence)
         if (promised := group.promise.block_class)
         else _free(group, evidence, None)
         for group in _Group.all_of(evidence)
     ] or [_unknown("no block was read")]
+    # Data that was found outweighs what could not be read, in whichever namespace it is.
     for worst in (Verdict.NOT_ERASED, Verdict.UNKNOWN):
         if worst is Verdict.UNKNOWN and (
             unread := unreadable(result) or unstable(result) or otherwise(result, evidence.visits)
@@ -175,6 +180,7 @@ def finding(methods: Sequence[MethodRecord], evidence: Proof) -> Finding:
             if each[0] is worst:
                 return each
     bases = {each[2] for each in findings}
+    # The weaker basis counts for the whole drive.
     return _erased(Basis.PROBES if Basis.PROBES in bases else Basis.CONTENT)
 
 
@@ -267,6 +273,7 @@ def _kept(
     # Noise after a change of key is the old ciphertext, read with the new key. A block erase leaves
     # what flash reads as when it is blank: noise after one was not reached.
     noisy = looks.random and methods and methods[-1].method is Method.SANITIZE_BLOCK
+    # Some blocks keep the promise and some do not, and too few probes tell what written blocks do.
     if kept and not _enough(evidence):
         if noisy:
             return _not_erased(f"{count}, and a block erase leaves no noise")
@@ -325,12 +332,14 @@ def _enough(evidence: Proof) -> bool:
 
 
 def _floor(result: VerificationResult) -> int:
+    # A drive with fewer blocks than that needs a probe in each.
     return min(PROBE_FLOOR, sum(n.blocks for n in result.namespaces))
 
 
 def everywhere(result: VerificationResult) -> int:
     """Places of known content that count wherever a remainder lies: of the larger kind, since they
     may overlap (:mod:`eraser.proof.counted`)."""
+    # Never their sum: one block may be both a canary and fingerprinted.
     return max(result.canaries_counted, result.compared)
 
 

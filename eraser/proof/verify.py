@@ -73,6 +73,7 @@ class Verifier:
         malformed or of another plan: then verify from the start."""
         found = codec.decode(_Checkpoint, state, "verification checkpoint")
         count = len(self._tallies)
+        # Numbers out of range would have the resumed reading skip blocks as if they had been read.
         possible = 0 <= found.at <= self._readings * count and all(
             0 <= t.cursor <= n.blocks and 0 <= t.sweep <= 2
             for t, n in zip(found.tallies, self.plan.namespaces, strict=False)
@@ -102,6 +103,7 @@ class Verifier:
         before, started = self._seconds, self._clock.monotonic()
         due, count = started + TICK, len(self.plan.namespaces)
         while self._at < self._readings * count and not self._stopped:
+            # The first reading is at its end: the reset comes once, between the two.
             if self._at == count and not self._reset:
                 if any(t.canaries or t.unchanged for t in self._tallies):
                     break  # nothing that is read twice makes this drive erased
@@ -111,6 +113,7 @@ class Verifier:
                 self.plan.namespaces[self._at % count],
                 self._tallies[self._at % count],
             )
+            # All namespaces are read once, then all a second time, so one reset serves them all.
             read = self._again if self._at >= count else self._pieces
             for _ in read(namespace, tally):
                 now = self._clock.monotonic()
@@ -134,6 +137,7 @@ class Verifier:
         )
 
     def _too_many_unreadable(self) -> bool:
+        # The larger of the two readings: a block that fails in both counts once.
         unreadable = sum(max(t.unreadable, t.again.unreadable) for t in self._tallies)
         if unreadable >= self.plan.unreadable_limit:
             self._stopped = f"reading was given up after {unreadable} unreadable blocks"
@@ -183,6 +187,7 @@ class Verifier:
         """Read and count, and pause after each piece, with the tally whole."""
         with self._opened(namespace) as device:
             counter = self._counter(namespace, tally, device)
+            # The checkpoint says that this namespace was read to its end.
             if tally.sweep == 2:
                 return
             if self.plan.done_mode is VerificationMode.FULL:
@@ -204,6 +209,8 @@ class Verifier:
         """The second reading, in an order that no first one has."""
         with self._opened(namespace) as device:
             counter = self._counter(namespace, tally, device)
+            # The order follows from the seed alone, so a resumed reading goes on after as many as
+            # were counted.
             done = tally.again.read + tally.again.unreadable
             for batch in device.read_batches(self.plan.again_in_order(namespace)[done:]):
                 counter.reread(batch)
@@ -222,6 +229,8 @@ class _Checkpoint:
 
 def _took(device: BlockDevice, tally: Tally) -> None:
     tally.by_passthrough += device.rescued
+    # The tally is saved with a checkpoint and the device is not: what was taken over must not count
+    # twice.
     device.rescued = 0
 
 

@@ -119,8 +119,10 @@ class Visitor:
         self.rng: random.Random = _Drawn(self.host.chance)
         self._deadline = self.host.clock.monotonic() + SECONDS
         whole = self.device.size // BLOCK
+        # A short last block is left out: commands here are for whole blocks of 4 KiB.
         self.pool = array("Q", (block for block in self.pool if block < whole))
         self._each = BLOCK // self.namespace.block_bytes
+        # Two pages, aligned, so that a read can begin in the middle of the first.
         self._page = mmap.mmap(-1, 2 * BLOCK)
 
     def close(self) -> None:
@@ -190,12 +192,14 @@ class Visitor:
                     if 0 <= near < whole:
                         found = self._whole(near)
                         self._look(count, near, found)
+                        # Neighbours are looked at, but the act was done with its own block alone.
                         self._met(name, near, near == block and found is not None)
 
     def sweep(self) -> None:
         """Many blocks of the pool by the block layer, in no order."""
         act = "random reads of 4 KiB"
         count = self.counts.setdefault(act, _Count())
+        # In no order: the verification read upwards, and a drive may answer only that well.
         chosen = self.rng.sample(self.pool, min(_SWEEP * self.places, len(self.pool)))
         for block, found in self.device.read_blocks(chosen):
             self._look(count, block, None if found is None else bytes(found))
@@ -366,6 +370,8 @@ def _unaligned(visitor: Visitor, block: int) -> _Found:
     """As much as a block, from the middle of the one before on."""
     size, half = visitor.namespace.block_bytes, visitor._each // 2
     last = visitor.device.size // BLOCK - 1
+    # Sectors of 4 KiB have no middle, and the first and the last block have no neighbour to begin
+    # in.
     if not half or not 0 < block < last:
         return
     content = memoryview(bytearray(2 * BLOCK))
@@ -396,6 +402,7 @@ def _hinted(visitor: Visitor, block: int) -> _Found:
 
 def _large(visitor: Visitor, block: int, flags: int = 0) -> _Found:
     most = min(visitor.large, visitor.device.size)
+    # A set: where the drive or the kernel takes less, several sizes are the same.
     for blocks in sorted({min(size, most) // BLOCK for size in (MIDDLE, AHEAD, LARGE)}):
         yield _of_many(visitor, block, blocks, flags)
 
@@ -407,11 +414,13 @@ def _readahead(visitor: Visitor, block: int) -> _Found:
 
 def _of_many(visitor: Visitor, block: int, blocks: int, flags: int = 0) -> bytes | None:
     """The block out of one read of so many from it on, or before it at the end."""
+    # At the end of the namespace the read begins earlier, so that it stays within.
     first = min(block, visitor.device.size // BLOCK - blocks)
     content = memoryview(bytearray(blocks * BLOCK))
     if visitor._transfer(READ, first * visitor._each, content, flags=flags) != 0:
         return None
     at = (block - first) * BLOCK
+    # Only this block's former content is known.
     return bytes(content[at : at + BLOCK])
 
 

@@ -53,6 +53,7 @@ def plain(value: Any) -> Any:
 
 def canonical(value: Any) -> bytes:
     """The one byte form of a value: sorted keys, no spaces, UTF-8. Signed and digested as such."""
+    # NaN and infinity are refused: they are no JSON, and other readers would not take them.
     return json.dumps(
         plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     ).encode()
@@ -71,6 +72,8 @@ def parse(raw: bytes | str, what: str) -> Any:
             f"{what}: expected at most {MAX_DOCUMENT_BYTES} bytes, found {len(data)}"
         )
     try:
+        # Of a member that stands twice, two readers may take different ones. Deep nesting ends in
+        # RecursionError.
         return json.loads(data, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
     except (ValueError, RecursionError) as error:
         raise BadInputError(f"{what}: expected JSON, found something else ({error})") from error
@@ -99,6 +102,7 @@ def load_part(cls: type[T], raw: bytes | str, what: str) -> T:
     value = parse(raw, what)
     if isinstance(value, dict):
         names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        # Absent members are left to decode(), which takes defaults or refuses.
         value = {name: value[name] for name in names if name in value}
     return decode(cls, value, what)
 
@@ -115,6 +119,7 @@ def known(cls: Any, value: Any) -> Any:
         return value
     if typing.get_origin(cls) is dict:
         return {key: known(typing.get_args(cls)[1], item) for key, item in value.items()}
+    # The class itself, or the arm of X | None that is one.
     for arm in (cls, *typing.get_args(cls)):
         if dataclasses.is_dataclass(arm) and isinstance(arm, type):
             members = _members(arm)
@@ -200,6 +205,7 @@ def _convert_enum(kind: type[enum.Enum], value: Any, what: str) -> enum.Enum:
 
 
 def _convert_scalar(kind: Any, value: Any, what: str) -> Any:
+    # type() and not isinstance(): in Python True is an int, and it must not pass for a number.
     if kind is str:
         if type(value) is str:
             return _text(value, what)
@@ -273,6 +279,7 @@ def _convert_dataclass(kind: type, value: Any, what: str) -> Any:
         name: _convert(members[name][0], item, f"{what}.{name}") for name, item in value.items()
     }
     try:
+        # What types cannot say, the class checks in its own __post_init__.
         return kind(**arguments)
     except ValueError as error:
         raise BadInputError(f"{what}: {error}") from error

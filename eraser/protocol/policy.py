@@ -166,6 +166,8 @@ class LimitOverrides:
     ready: float | None = None
 
     def __post_init__(self) -> None:
+        # An override that Limits does not take is refused as it is read, and not in the middle of a
+        # case.
         self.over(Limits())
 
     def over(self, limits: Limits) -> Limits:
@@ -206,6 +208,7 @@ class Quirk:
     def __post_init__(self) -> None:
         for name in ("model", "firmware"):
             text = getattr(self, name)
+            # 40 characters are the longest model number; one more is the star.
             if not text or "*" in text[:-1] or len(text) > 41:
                 raise ValueError(
                     f"expected a quirk's {name} as text of at most 40 characters with at most one "

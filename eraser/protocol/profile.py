@@ -47,6 +47,7 @@ class NamespaceLayout:
         return tuple(self._differences(found, tolerance))
 
     def _differences(self, found: NamespaceLayout, tolerance: int) -> Iterator[str]:
+        # Counts of blocks of different sizes cannot be held against each other: no tolerance then.
         less = tolerance // self.block_bytes if self.block_bytes == found.block_bytes else 0
         for name in self.__dataclass_fields__:
             mine, theirs = getattr(self, name), getattr(found, name)
@@ -118,6 +119,8 @@ class FeatureRule:
     profiles: they can only be compared, unless the digest is that of zeros."""
 
     def __post_init__(self) -> None:
+        # The digest is what is compared, and the data what is written back: both must tell the
+        # same.
         if self.data and hashlib.sha256(self.content).hexdigest() != self.digest:
             raise ValueError(
                 f"feature {self.fid:#04x}: expected the digest of its data, found {self.digest!r}"

@@ -54,6 +54,7 @@ class CaseRequest:
         """
         quirks = tuple(
             dataclasses.replace(quirk, limits=LimitOverrides())
+            # Quirks that only change limits are left out: limits may differ between runs.
             for quirk in self.policy.quirks
             if quirk.skip or quirk.purge_methods or quirk.clear_methods
         )
@@ -114,6 +115,7 @@ class CaseFiles(CasePlace):
             for directory in (self.state_dir, self.state_dir / "reports", self.directory.parent):
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.directory.mkdir(mode=0o700, exist_ok=True)
+            # A new name is durable only once its directory is synced.
             sync_directory(self.directory.parent)
             sync_directory(self.state_dir)
         except OSError as error:
@@ -131,6 +133,7 @@ class CaseFiles(CasePlace):
 
     def sweep(self) -> None:
         """Removes what an earlier case left, but not the request that asks for a new one."""
+        # Synced before the rest is removed, for a journal that stands alone would be resumed.
         self.journal.unlink(missing_ok=True)
         sync_directory(self.directory)
         for path in self.directory.iterdir():
@@ -156,6 +159,7 @@ class CaseFiles(CasePlace):
         path = self.directory / "progress.json"
         temporary = path.with_name(f".progress.{os.getpid()}.tmp")
         temporary.write_bytes(codec.canonical(progress) + b"\n")
+        # A reader sees the old or the new progress, never a half of one.
         temporary.replace(path)
 
     def progress(self) -> CaseProgress | None:
@@ -177,6 +181,7 @@ class CaseFiles(CasePlace):
 
     def write_report(self, report: EraseReport) -> Path:
         """Ends the case. Both copies are on the disk when this returns."""
+        # This ends the case. A crash before the copy is made good when the report is taken.
         replace_durably(self.report_file, codec.canonical(report) + b"\n")
         return self.keep_report(report)
 
@@ -200,6 +205,7 @@ def by_hand(state_dir: Path, address: str) -> Iterator[CaseFiles]:
         files = CaseFiles(state_dir, path.name)
         if files.finished() or not files.journal.exists():
             continue
+        # A request that cannot be read names no slot, so it cannot speak against this one.
         with contextlib.suppress(BadInputError):
             request = files.request()
             if not request.order_id and request.slot.address == address:

@@ -58,6 +58,7 @@ def _decode(raw: bytes, number: int, previous: str, name: str) -> tuple[Line, st
     if not isinstance(value, list) or len(value) != 4:
         raise _damaged(name, number, "no entry")
     sequence, kind, payload, mark = value
+    # type() and not isinstance(): True is an int as well.
     if type(sequence) is not int or not isinstance(kind, str) or not isinstance(mark, str):
         raise _damaged(name, number, "no entry")
     try:
@@ -66,6 +67,7 @@ def _decode(raw: bytes, number: int, previous: str, name: str) -> tuple[Line, st
         raise _damaged(name, number, "values that no entry has") from error
     if mark != expected or sequence != number:
         raise _damaged(name, number, "a wrong checksum")
+    # The sum is over parsed values: this makes the bytes themselves the only spelling.
     if _encode(Line(sequence, kind, payload), mark) != raw + b"\n":
         raise _damaged(name, number, "another spelling of an entry")
     return Line(sequence, kind, payload), mark
@@ -87,6 +89,7 @@ def parse(raw: bytes, name: str) -> tuple[tuple[Line, ...], str, int]:
         raise JournalError(f"{name}: expected at most {MAX_BYTES} bytes, found {len(raw)}")
     lines: list[Line] = []
     mark, taken = "", 0
+    # Bytes after the last line end are a torn line: they are not counted as taken.
     while (end := raw.find(b"\n", taken)) >= 0:
         line, mark = _decode(raw[taken:end], len(lines), mark, name)
         lines.append(line)
@@ -117,6 +120,7 @@ class Journal:
             self._lines, self._mark, taken = parse(raw, path.name)
             if taken != len(raw):
                 os.ftruncate(self._descriptor, taken)
+            # The cut is durable before anything is appended.
             os.fsync(self._descriptor)
             os.lseek(self._descriptor, taken, os.SEEK_SET)
             sync_directory(path.parent)
@@ -132,6 +136,7 @@ class Journal:
 
     def append(self, kind: str, payload: Any) -> Line:
         """Writes one entry; it is on the disk when this returns. Raises ``OSError``."""
+        # Through JSON and back: a line in memory is the same as one that is read after a crash.
         plain = json.loads(codec.canonical(payload))
         line = Line(len(self._lines), kind, plain)
         mark = _sum(self._mark, line.sequence, kind, plain)
@@ -142,6 +147,8 @@ class Journal:
         if written != len(data):
             raise OSError(f"journal: expected to write {len(data)} bytes, wrote {written}")
         os.fsync(self._descriptor)
+        # Only what is on the disk counts as a line: after an error the next append takes this
+        # place.
         self._lines, self._mark = (*self._lines, line), mark
         self._taken += len(data)
         return line
@@ -155,6 +162,7 @@ def _read_all(descriptor: int) -> bytes:
     parts = []
     while part := os.read(descriptor, 1 << 20):
         parts.append(part)
+        # parse() refuses it by its size; reading on would only take memory.
         if sum(map(len, parts)) > MAX_BYTES:
             break
     return b"".join(parts)
@@ -193,12 +201,14 @@ def replace_whole(path: Path, data: bytes, mode: int = 0o600) -> None:
     Which of them, is sure once its directory is synced (:func:`sync_directory`). Raises
     ``OSError``.
     """
+    # In the same directory, because a rename is one step only within a file system.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(descriptor, "wb") as handle:
             handle.write(data)
             handle.flush()
+            # Before the rename, or after a power loss the name could lead to an empty file.
             os.fsync(handle.fileno())
         temporary.replace(path)
     except BaseException:

@@ -55,6 +55,7 @@ class Canaries:
         """Places that were asked for; rounding, the first and the last block make it more."""
         self.positions = places(self._derive(b"places"), blocks, count)
         """The blocks with a canary, ascending."""
+        # A place that both draws have stays a canary: these are counted, the others are not.
         others = places(self._derive(b"deallocated"), blocks, count // SMALL)
         self.deallocated = array("Q", sorted({*others} - {*self.positions}))
         """Blocks whose canary is deallocated again before the erase, ascending. They are looked at
@@ -95,6 +96,7 @@ class Canaries:
                 void.append(index)
                 continue
             try:
+                # The last block of a device may be short.
                 data = self.content(index)[: block_length(index, device.size)]
                 device.write_block(index, data, by_sector=done % SMALL == 1)
             except DriveError as error:
@@ -108,6 +110,8 @@ class Canaries:
         dropped = 0
         # After all of them: a write that is read back at once is answered from the drive's cache.
         for index, block in device.read_blocks(written):
+            # What never stood on the drive cannot be gone from it: as a canary it would prove an
+            # erase.
             if block is None or bytes(block) != self.content(index)[: len(block)]:
                 void.append(index)
                 dropped += block is not None
@@ -144,6 +148,8 @@ class Canaries:
         or of another one?"""
         if self.is_any_canary(block):
             return True
+        # Without the mark there is no telling whose sector it is, so only the place's own content
+        # counts.
         if index not in self._at:
             return False
         data, whole = bytes(block), self.content(index)

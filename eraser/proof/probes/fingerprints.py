@@ -31,6 +31,7 @@ def _pieces(device: BlockDevice, wanted: Iterator[int]) -> Iterator[_Piece]:
     if close > _PEEK:
         return _scattered(device, wanted)
     head = array("Q", islice(wanted, close + 1))
+    # More places than one block in SEQUENTIAL_PER_RANDOM: then reading all in a row is faster.
     read = _in_a_row if len(head) > close else _scattered
     return read(device, chain(head, wanted))
 
@@ -64,6 +65,7 @@ def _in_a_row(device: BlockDevice, wanted: Iterator[int]) -> Iterator[_Piece]:
         elif repeated(window):
             yield here, None
         else:
+            # A window holds blocks that were not drawn as well: only the drawn ones are taken out.
             offsets = [(index - start) * BLOCK for index in here]
             yield here, [window[at : at + BLOCK] for at in offsets]
 
@@ -137,7 +139,10 @@ class Fingerprints:
     def _add(self, index: int, block: memoryview) -> None:
         if self._indexes and index <= self._indexes[-1]:
             raise ValueError(f"expected ascending blocks, found {index} after {self._indexes[-1]}")
+        # Every stride-th block is kept, so what stays is spread evenly over the namespace.
         if self._seen % self.stride == 0:
+            # Thinning doubles the stride, so this block may have lost its turn: it is asked again
+            # below.
             if len(self._indexes) == self.cap:
                 self._thin()
             if self._seen % self.stride == 0:
@@ -149,6 +154,8 @@ class Fingerprints:
         self.stride *= 2
         self._indexes = self._indexes[::2]
         old = self._digests
+        # Each digest has 16 bytes: of every 32 the first 16 stay, as of every two indexes the
+        # first.
         self._digests = bytearray(b"".join(old[at : at + 16] for at in range(0, len(old), 32)))
 
     def _digest(self, index: int, block: memoryview | bytes) -> bytes:

@@ -25,6 +25,7 @@ def save(path: str, key: bytes, payload: bytes) -> None:
 
     Raises :class:`EraserError` where the directory cannot be written.
     """
+    # The seal tells damage and another case's key alike: either way the content is no witness.
     sealed = _MAGIC + payload + hmac.digest(key, _MAGIC + payload, "sha256")
     try:
         replace_durably(Path(path), sealed)

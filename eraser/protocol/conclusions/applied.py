@@ -51,6 +51,7 @@ def apply(policy: Policy, vendor_id: int, model: str, firmware: str) -> Applied:
         clear_methods=tuple(m for m in clear if m not in skip),
         limits=limits,
         quirks=fitting,
+        # In the order of Method and each once, whether its list or ``skip`` left it out.
         skipped=tuple(m for m in Method if m in dropped or (m in skip and m in purge + clear)),
     )
 
@@ -66,4 +67,5 @@ def tolerated(policy: Policy, methods: Sequence[MethodRecord]) -> tuple[MethodRe
     last = methods[-1]
     if last.verdict is not Verdict.ERASED or not last.method.is_sanitize:
         return ()
+    # NOT_ERASED is the drive's own word; UNKNOWN methods are never among them.
     return tuple(m for m in methods if m.verdict is Verdict.NOT_ERASED and m.method.is_sanitize)

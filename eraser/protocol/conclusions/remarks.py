@@ -43,6 +43,7 @@ def remarks(
             consequence = Consequence.NOTE
         if finding is HealthFinding.MEDIA_ERRORS and checked:
             consequence, text = Consequence.NOTE, f"{text}; {_CHECKED}"
+        # A drive may warn of what its counters show too: the warning comes first, and is told once.
         found.setdefault(finding, Remark(finding, consequence, f"health: {text}"))
     return tuple(found.values())
 
@@ -102,6 +103,7 @@ def _spare(health: HealthRecord, policy: Health) -> Iterator[tuple[HealthFinding
     spare = health.available_spare
     if not 0 < spare <= 100:
         return
+    # Above 100 it is no percentage, and nothing is below it then.
     threshold = health.spare_threshold if health.spare_threshold <= 100 else 0
     if spare < threshold:
         finding, whose, least = HealthFinding.SPARE_LOW, "the drive's", threshold

@@ -32,6 +32,7 @@ def figure(free: int, total: int, facts: ControllerFacts | None) -> int:
     """
     if free <= total:
         return free
+    # Some drives give TNVMCAP as 0 or in another unit: then it cannot bound UNVMCAP.
     shown = 0 if facts is None else sum(map(_least, _namespaces(facts)))
     return min(free, _MOST) if manages(facts) and (not total or shown > total) else 0
 
@@ -54,6 +55,7 @@ def manages(*looks: ControllerFacts | None) -> bool:
 def unread(report: EraseReport) -> int:
     """What no temporary namespace had, of the most that the drive told or hid."""
     after = report.facts_after
+    # Where the drive manages no namespaces, nobody can be given one of what it hides.
     hides = hidden(after) if manages(report.facts_before, after) else 0
     most = max(_before(report), told(after) + hides)
     return max(0, most - _read(report.verification))
@@ -79,6 +81,7 @@ def unsteady(report: EraseReport) -> int:
     # has. It is printed, and holds nobody.
     before = _before(report, spare=PIECE)
     now, read = told(after), _read(report.verification)
+    # Where the layout changed, more afterwards may be what a deleted namespace gave back.
     come = now - max(before, read) if _same_layout(report) else 0
     return max(0, before - max(now, read), come)
 
@@ -97,6 +100,7 @@ def _before(report: EraseReport, spare: int = 0) -> int:
         return told(before)
     if not manages(before, after):
         return 0
+    # What stands unchanged takes what it took before; of a new one only what it shows is known.
     stood = {_size(each): each for each in _namespaces(before)}
     now = sum(
         _least(each) if _size(each) in stood else _whole(each) + spare

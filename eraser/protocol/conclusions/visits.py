@@ -34,6 +34,7 @@ def before(visit: VisitRecord, report: EraseReport) -> int:
     records are missing.
     """
     adopted = any(method.adopted for method in report.methods)
+    # The last visit follows the whole plan, so its place counts all methods, told or not.
     missing = report.visits[-1].place - len(report.methods) if adopted and report.visits else 0
     return visit.place - max(0, missing)
 

@@ -32,6 +32,7 @@ def read(raw: bytes, what: str) -> tuple[PublicKey, ...]:
     """The keys of a file. Raises :class:`BadInputError`, also where it names none."""
     value = codec.parse(raw, what)
     if not isinstance(value, dict) or "keys" not in value:
+        # A single key, as releases without sets wrote it.
         return (PublicKey.from_jwk(value, what),)
     found = value["keys"]
     if not isinstance(found, list) or not found:

@@ -21,6 +21,7 @@ def read(raw: bytes, key: object | None, what: str) -> Claim:
     ``key`` is the controller's public key as a JWK. With it only what it signed is believed;
     without it the claim says that nobody looked. Raises :class:`BadInputError`.
     """
+    # A bare JWS is no JSON document.
     if not raw.lstrip().startswith(b"{"):
         return _of_token(raw.decode("ascii", "replace").strip(), key, what)
     value = codec.parse(raw, what)
@@ -39,6 +40,7 @@ def read(raw: bytes, key: object | None, what: str) -> Claim:
 def _of_document(value: dict[str, Any], key: object | None, what: str) -> Claim:
     token = str(value["jws"])
     found = _of_token(token, key, what)
+    # People read the plain part and the signature covers the token: they must be the same bytes.
     if _canonical(value.get("certificate")) != signing.unverified_payload(token, what):
         raise BadInputError(
             f"{what}: expected the readable part to be what was signed, found it altered"

@@ -70,6 +70,7 @@ def settings(url: str, queue: str, *, timeout: float = 5.0) -> dict[str, Any]:
         "broker_url": url,
         **_transport(url),
         "broker_connection_retry_on_startup": True,
+        # None: it tries to connect for ever.
         "broker_connection_max_retries": None,
         "broker_connection_timeout": timeout,
         "broker_pool_limit": 4,
@@ -138,6 +139,8 @@ class BrokerRedis:
         try:
             with self.client().pipeline(transaction=False) as pipe:
                 pipe.rpush(name, text)
+                # Reports and receipts are said once: a host never cuts their lists, and they do not
+                # expire.
                 if bound.seconds is not None:
                     pipe.ltrim(name, -bound.keep, -1)
                     pipe.expire(name, bound.seconds)

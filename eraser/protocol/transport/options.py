@@ -78,6 +78,8 @@ def load(
         _refuse_unknown(options, paths, foreign)
         for group, group_options in options:
             for option in group_options:
+                # Each value is read once now, so that a bad one is not found in the middle of a
+                # case.
                 _read(conf, group.name, option.dest)
         check(conf)
     except (cfg.Error, ValueError, OSError) as error:

@@ -61,6 +61,7 @@ class PublicKey:
         """Reads a JWK; raises :class:`BadInputError` unless it is a public Ed25519 key."""
         if not isinstance(jwk, dict) or jwk.get("kty") != "OKP" or jwk.get("crv") != "Ed25519":
             raise BadInputError(f"{what}: expected an Ed25519 public key as a JWK (RFC 8037)")
+        # "d" is the private half of a JWK (RFC 8037).
         if "d" in jwk:
             raise BadInputError(
                 f"{what}: expected a public key, found a private one; never send it"
@@ -141,8 +142,11 @@ def verify_any(
     """
     head, body, signature = _parts(token, what)
     header = codec.parse(_decode(head, what), f"{what}: header")
+    # The header is only compared with what we expect. It never chooses an algorithm or a key. An
+    # extension that is critical and not understood must be refused (RFC 7515, 4.1.11).
     if not isinstance(header, dict) or header.get("alg") != "EdDSA" or "crit" in header:
         raise BadInputError(f"{what}: expected a signature with EdDSA and no critical extension")
+    # The same key may sign several kinds: a message of one must not pass for another.
     if header.get("typ") != typ:
         raise BadInputError(
             f"{what}: expected a message of type {typ}, found {codec.shown(header.get('typ'))}"
@@ -153,6 +157,7 @@ def verify_any(
                 _decode(signature, what), f"{head}.{body}".encode()
             )
         except InvalidSignature:
+            # An old and a new key may stand side by side: any of them will do.
             continue
         return key, _decode(body, what)
     raise BadInputError(

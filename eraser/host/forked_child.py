@@ -94,7 +94,9 @@ def let_go(kept: tuple[int, ...]) -> None:
     # Not closed, or the next file that is opened would become standard output.
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
-        os.dup2(nothing, number)
+        # In a process that was started without one of them it may be what is to be kept.
+        if number not in kept:
+            os.dup2(nothing, number)
     for number in map(int, os.listdir("/proc/self/fd")):
         if number > 2 and number not in kept:
             with contextlib.suppress(OSError):  # the listing's own is gone by now

@@ -160,7 +160,7 @@ def read_as(controller: Controller, rule: FeatureRule, select: int) -> FeatureRu
             rule.fid, rule.nsid, cdw11=rule.select, select=select, length=length
         )
     except CommandError as error:
-        if error.status is None:
+        if not error.status:
             raise
         return None
     # Order does not count: two drives that got the same elements in another order are the same.

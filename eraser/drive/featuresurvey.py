@@ -102,7 +102,7 @@ def _others(controller: Controller, active: tuple[int, ...]) -> list[FeatureRule
         try:
             can, _data = controller.feature(fid, select=FEATURE_CAPABILITIES)
         except CommandError as error:
-            if error.status is None:
+            if not error.status:
                 raise
             continue
         # What nobody can change, no tenant has changed.
@@ -131,7 +131,7 @@ def _listed(controller: Controller) -> frozenset[int] | None:
     try:
         raw = controller.log(LOG_FEATURES, _LOG_BYTES, "the Feature Identifiers log (12h)")
     except CommandError as error:
-        if error.status is None:
+        if not error.status:
             raise
         return None
     found = frozenset(fid for fid in range(256) if raw[4 * fid] & 1)

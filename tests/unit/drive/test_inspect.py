@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -580,3 +581,23 @@ def test_an_owner_that_nobody_can_see_is_disclosed(
     assert len(lines) == untold
     wanted = profile.propose(controller.identity(), seen, ())
     assert b"owner_untold" not in codec.canonical(wanted)
+
+
+@pytest.mark.parametrize(
+    "fid", [0x02, 0x81, 0x17], ids=["power", "host identifier", "sanitize"]
+)
+def test_an_answer_that_is_cut_short_is_no_feature_that_the_drive_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fid: int
+) -> None:
+    """Left out of its model's profile, it would be compared on no drive."""
+    controller, real = lab_controller(tmp_path, EVERYTHING), LabController.admin
+    assert fid in {rule.fid for rule in survey(controller)}
+
+    def admin(self: LabController, opcode: int, **words: Any) -> Any:
+        record, data = real(self, opcode, **words)
+        asked = opcode == 0x0A and words["cdw10"] & 0xFF == fid
+        return (replace(record, message=""), data[:-1]) if asked else (record, data)
+
+    monkeypatch.setattr(LabController, "admin", admin)
+    with pytest.raises(DriveError, match="expected a value"):
+        survey(controller)

@@ -40,8 +40,9 @@ class SlotList(Lister):
             return super().run(parsed_args)
         shown: Columns | None = None
         while True:
-            self._found = self._find(parsed_args)
+            names, rows = self._find(parsed_args)
             # Read once and kept: what is compared is what is printed.
+            self._found = names, list(rows)
             if self._found != shown:
                 super().run(parsed_args)
                 self.app.stdout.flush()

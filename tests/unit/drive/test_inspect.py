@@ -583,9 +583,7 @@ def test_an_owner_that_nobody_can_see_is_disclosed(
     assert b"owner_untold" not in codec.canonical(wanted)
 
 
-@pytest.mark.parametrize(
-    "fid", [0x02, 0x81, 0x17], ids=["power", "host identifier", "sanitize"]
-)
+@pytest.mark.parametrize("fid", [0x02, 0x81, 0x17], ids=["power", "host identifier", "sanitize"])
 def test_an_answer_that_is_cut_short_is_no_feature_that_the_drive_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fid: int
 ) -> None:

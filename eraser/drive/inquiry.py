@@ -255,6 +255,8 @@ def lockdown(controller: Controller, identify: IdentifyController) -> Lockdown |
     found: list[tuple[int, ...]] = []
     for scope in (_SCOPE_OPCODES, _SCOPE_FEATURES):
         raw = _log(controller, LOG_LOCKDOWN, spec.LOG_BYTES, what, _LOCKDOWN_PROHIBITED | scope)
+        # Refused counts as nothing locked, as on a drive without the log: a tenant can prohibit Get
+        # Log Page, which ends the look, and no single log (Base 2.0, 5.16.1.20).
         found.append(() if raw is None else statelogs.prohibited(raw))
     return Lockdown(found[0], found[1])
 

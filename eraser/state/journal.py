@@ -135,12 +135,22 @@ class Journal:
         return self._lines
 
     def append(self, kind: str, payload: Any) -> Line:
-        """Writes one entry; it is on the disk when this returns. Raises ``OSError``."""
+        """Writes one entry; it is on the disk when this returns.
+
+        Raises ``OSError``, and :class:`JournalError` for an entry that would take the journal past
+        what :func:`parse` reads: a case whose next run cannot read its journal is lost.
+        """
         # Through JSON and back: a line in memory is the same as one that is read after a crash.
         plain = json.loads(codec.canonical(payload))
         line = Line(len(self._lines), kind, plain)
         mark = _sum(self._mark, line.sequence, kind, plain)
         data = _encode(line, mark)
+        if self._taken + len(data) > MAX_BYTES:
+            raise JournalError(
+                f"journal: expected at most {MAX_BYTES} bytes, found {self._taken} and an entry "
+                f"({kind}) of {len(data)} more; it was not written, and what it announces was not "
+                "done; move the case's directory away to start over"
+            )
         # An append that failed, or that a signal broke off, must not stand before this one.
         os.ftruncate(self._descriptor, self._taken)
         written = os.pwrite(self._descriptor, data, self._taken)

@@ -153,6 +153,20 @@ def test_a_journal_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
         Journal(tmp_path / "j")
 
 
+def test_no_entry_makes_a_journal_that_the_next_run_cannot_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = Journal(tmp_path / "j")
+    book.append("One", {})
+    monkeypatch.setattr(journal, "MAX_BYTES", 100)
+    with pytest.raises(JournalError, match="at most 100 bytes, found .* not written"):
+        book.append("Large", {"log": "x" * 100})
+    # What stood there stands there still, and a small one finds room.
+    book.append("Two", {})
+    book.close()
+    assert [line.kind for line in journal.read(tmp_path / "j")] == ["One", "Two"]
+
+
 def test_replacing_leaves_nothing_beside(tmp_path: Path) -> None:
     journal.replace_durably(tmp_path / "f", b"one")
     journal.replace_durably(tmp_path / "f", b"two")

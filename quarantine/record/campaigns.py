@@ -18,8 +18,15 @@ from quarantine.errors import (
 )
 from quarantine.record.database import models, rows
 from quarantine.record.database.base import Repository
-from quarantine.record.database.damaged import UNREADABLE, fits, of_the_row, readable, told
-from quarantine.record.database.lines import lines_of, named
+from quarantine.record.database.damaged import (
+    UNREADABLE,
+    fits,
+    of_the_row,
+    readable,
+    separately,
+    told,
+)
+from quarantine.record.database.lines import named_page
 from quarantine.record.database.rows import Row
 from quarantine.record.words.campaign_facts import (
     ENDED,
@@ -121,20 +128,22 @@ class CampaignRepository(Repository):
 
     def campaign_list(self, *, limit: int, after: str = "") -> list[Campaign]:
         """By id, those behind ``after``; the log names each that cannot be read."""
+        query = sa.select(_TABLE.c.id).where(_TABLE.c.id > storable(after)).order_by(_TABLE.c.id)
         found: list[Campaign] = []
+        taken = 0
         with self._reading() as db:
-            while len(found) < limit:
-                query = sa.select(_TABLE.c.id).where(_TABLE.c.id > storable(after))
-                ids = db.execute(query.order_by(_TABLE.c.id).limit(limit - len(found))).scalars()
-                # The loop's name moves on: the next page is behind the last id, readable or not.
-                for after in (page := ids.all()):
+            while more := limit - len(found):
+                page = list(separately(db, query.limit(more).offset(taken), _TABLE.c.id))
+                for _id, row, _why in page:
                     try:
-                        if (known := _find(db, after)) is not None:
+                        if row is not None and (known := _find(db, row["id"])) is not None:
                             found.append(known)
                     except UnreadableError as error:
                         LOG.warning("%s", error)
-                if not page:
+                if len(page) < more:
                     break
+                # Counted: the last id may be what cannot be read.
+                taken += len(page)
         return found
 
     def open_campaigns(self) -> list[str]:
@@ -187,18 +196,10 @@ class CampaignRepository(Repository):
         query = sa.select(*_LINE).where(*_of(name, after))
         if open_only:
             query = query.where(_OPEN)
-        query = query.order_by(_SLOTS.c.host, _SLOTS.c.address).limit(limit)
+        query = query.order_by(_SLOTS.c.host, _SLOTS.c.address)
+        key = (_SLOTS.c.campaign, _SLOTS.c.host, _SLOTS.c.address)
         with self._reading() as db:
-            found = lines_of(
-                db,
-                CampaignSlotLine,
-                query,
-                _LINE,
-                _SLOTS.c.campaign,
-                _SLOTS.c.host,
-                _SLOTS.c.address,
-            )
-        return named(found, "host", "address")
+            return named_page(db, CampaignSlotLine, query, _LINE, key, limit, "host", "address")
 
     def taken_from_the_pool(
         self, name: str | None = None, *, claimed: bool = False

@@ -19,7 +19,7 @@ from quarantine.errors import BadInputError, StaleError, UnreadableError
 from quarantine.record.database import models
 from quarantine.record.database.base import Repository
 from quarantine.record.database.damaged import separately, whole
-from quarantine.record.database.lines import lines_of
+from quarantine.record.database.lines import named_page
 from quarantine.record.database.rows import Row
 from quarantine.record.words.facts import Approved, ApprovedLine, Initiator
 from quarantine.record.words.texts import storable
@@ -175,8 +175,7 @@ class DocumentRepository(Repository):
     ) -> list[ApprovedLine[T]]:
         name, version = _TABLE.c.name, sa.func.max(_TABLE.c.version).label("version")
         newest = sa.select(name, version).where(_TABLE.c.kind == kind, name > storable(after))
-        # The page is cut before the contents are read.
-        found = newest.group_by(name).order_by(name).limit(limit).subquery()
+        found = newest.group_by(name).subquery()
         query = (
             sa.select(*_STORED)
             .join(found, sa.and_(found.c.name == name, found.c.version == _TABLE.c.version))
@@ -184,7 +183,7 @@ class DocumentRepository(Repository):
             .order_by(name)
         )
         with self._reading() as db:
-            lines = lines_of(db, _Stored, query, _STORED, _TABLE.c.id)
+            lines = named_page(db, _Stored, query, _STORED, (_TABLE.c.id,), limit, "name")
         return [_line(cls, kind, one) for one in lines]
 
 

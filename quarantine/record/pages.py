@@ -21,7 +21,7 @@ from eraser.protocol.identity import Slot
 from quarantine.record.database import models
 from quarantine.record.database.base import Repository
 from quarantine.record.database.damaged import UNREADABLE, of_the_row
-from quarantine.record.database.lines import lines_of, named
+from quarantine.record.database.lines import lines_of, named, named_page
 from quarantine.record.database.paging import asked_of_each, in_one_of
 from quarantine.record.words.reasons import OLDER
 from quarantine.record.words.states import State
@@ -321,8 +321,7 @@ class PageRepository(Repository):
             query = query.where(table.c.name.in_(silent))
         query = query.order_by(table.c.name)
         with self._reading() as db:
-            found = lines_of(db, HostLine, query.limit(limit), _HOST_LINE, table.c.name)
-        return named(found, "name")
+            return named_page(db, HostLine, query, _HOST_LINE, (table.c.name,), limit, "name")
 
     def drive_page(self, query: DriveQuery, *, limit: int, after: str = "") -> list[DriveLine]:
         """Drives by digest, those behind ``after``."""
@@ -336,9 +335,8 @@ class PageRepository(Repository):
             if wanted is not None:
                 found = found.where(column == storable(wanted, NAME_LENGTH))
         with self._reading() as db:
-            found = found.order_by(table.c.digest).limit(limit)
-            lines = lines_of(db, DriveLine, found, _DRIVE_LINE, table.c.digest)
-        return named(lines, "digest")
+            found = found.order_by(table.c.digest)
+            return named_page(db, DriveLine, found, _DRIVE_LINE, (table.c.digest,), limit, "digest")
 
     def drive_slots(self, digest: str, *, limit: int) -> list[SlotLine]:
         """The slots that a drive is expected in: one, unless somebody moved it."""

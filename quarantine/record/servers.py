@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from quarantine.record.database import models
 from quarantine.record.database.base import Repository
-from quarantine.record.database.lines import lines_of, named
+from quarantine.record.database.lines import named_page
 from quarantine.record.words.facts import GoodPass, ServerOwner
 from quarantine.record.words.texts import storable
 
@@ -66,8 +66,7 @@ class ServerRepository(Repository):
         if project is not None:
             query = query.where(_SERVERS.c.project == storable(project))
         with self._reading() as db:
-            found = lines_of(db, ServerLine, query.limit(limit), _LINE, _SERVERS.c.uuid)
-        return named(found, "uuid")
+            return named_page(db, ServerLine, query, _LINE, (_SERVERS.c.uuid,), limit, "uuid")
 
     def note_pass(self, name: str, within: float) -> None:
         """A pass went well just now; the next one is expected in ``within`` seconds."""

@@ -68,7 +68,7 @@ def separately(
     else:
         yield from ((None, row, "") for row in found)
         return
-    places = db.execute(query.with_only_columns(_place(key))).scalars().all()
+    places = db.execute(query.with_only_columns(place_of(key))).scalars().all()
     for start in range(0, len(places), CHUNK):
         yield from _halved(db, query, key, places[start : start + CHUNK])
 
@@ -76,8 +76,10 @@ def separately(
 def _halved(
     db: sa.Connection, query: sa.Select[Any], key: sa.Column[Any], places: Sequence[Any]
 ) -> Iterator[tuple[Any, sa.RowMapping | None, str]]:
+    # They are a page's already: cut once more, its second half would be missing.
+    those = query.where(place_of(key).in_(places)).limit(None).offset(None)
     try:
-        found = db.execute(query.where(_place(key).in_(places))).mappings().all()
+        found = db.execute(those).mappings().all()
     except UNREADABLE as error:
         if not of_the_row(error):
             raise
@@ -95,7 +97,7 @@ def _halved(
     yield from _halved(db, query, key, places[half:])
 
 
-def _place(key: sa.Column[Any]) -> sa.ColumnElement[Any]:
+def place_of(key: sa.Column[Any]) -> sa.ColumnElement[Any]:
     """What tells rows apart also where that is what is damaged: bytes can be read of any text."""
     return sa.cast(key, sa.LargeBinary) if isinstance(key.type, sa.String) else key
 
@@ -159,7 +161,7 @@ def readable(
         if not of_the_row(error):
             raise
         found = []
-        place = _place(key)
+        place = place_of(key)
         for each in db.execute(query.with_only_columns(place)).scalars().all():
             try:
                 found += [tuple(row) for row in db.execute(query.where(place == each))]

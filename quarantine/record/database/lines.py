@@ -10,7 +10,14 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from quarantine.record.database.damaged import UNREADABLE, fits, kind, of_the_row, whole
+from quarantine.record.database.damaged import (
+    UNREADABLE,
+    fits,
+    kind,
+    of_the_row,
+    place_of,
+    whole,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -34,8 +41,11 @@ def lines_of(
     except UNREADABLE as error:
         if not of_the_row(error):
             raise
-        places = db.execute(query.with_only_columns(*key)).all()
-        which = [[column == word for column, word in zip(key, row, strict=True)] for row in places]
+        where = [place_of(column) for column in key]
+        places = db.execute(query.with_only_columns(*where)).all()
+        which = [
+            [column == word for column, word in zip(where, row, strict=True)] for row in places
+        ]
         return [_piecemeal(db, cls, sa.and_(*each), columns) for each in which]
     is_whole = whole(columns)
     return [cls(*row) if is_whole(row) else _mended(cls, row, columns) for row in found]
@@ -50,6 +60,32 @@ def _mended(cls: Callable[..., L], row: Sequence[Any], columns: Sequence[sa.Colu
         if not is_whole:
             damaged.append(column.name)
     return cls(*read, damaged=tuple(damaged))
+
+
+def named_page(
+    db: sa.Connection,
+    cls: Callable[..., L],
+    query: sa.Select[Any],
+    columns: Sequence[sa.Column[Any]],
+    key: Sequence[sa.Column[Any]],
+    limit: int | None,
+    *names: str,
+) -> list[L]:
+    """The first ``limit`` rows of a query that have ``names``, by which a list goes on; or all.
+
+    Fewer are the last ones: a row without a name, left out, does not make the list look ended.
+    """
+    found: list[L] = []
+    taken = 0
+    while limit is None or len(found) < limit:
+        more = None if limit is None else limit - len(found)
+        page = lines_of(db, cls, query.limit(more).offset(taken or None), columns, *key)
+        found += named(page, *names)
+        if more is None or len(page) < more:
+            break
+        # Counted, since nothing else goes on behind a name that cannot be read.
+        taken += len(page)
+    return found
 
 
 def named(found: list[L], *columns: str) -> list[L]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sqlite3
@@ -9,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import bcrypt
@@ -17,6 +19,9 @@ import sqlalchemy as sa
 from alembic.script import ScriptDirectory
 from sqlalchemy.engine.default import DefaultDialect
 
+from eraser.protocol.identity import Slot
+from eraser.protocol.policy import Policy
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine import logs
 from quarantine.api import auth
 from quarantine.api.application import Envelope
@@ -29,7 +34,8 @@ from quarantine.operations.plane import ServingPlane
 from quarantine.record import pages
 from quarantine.record.database import engine as door
 from quarantine.record.store import Store
-from tests.unit.quarantine.api.client import ADMIN, NAMES, SERVER, SLOTS, Site, code
+from quarantine.record.words.facts import Initiator
+from tests.unit.quarantine.api.client import ADMIN, DRIVE, NAMES, SERVER, SLOTS, Site, code
 from tests.unit.quarantine.api.test_reads import issue
 
 
@@ -243,6 +249,59 @@ def test_a_slot_whose_very_name_is_damaged_ends_no_list(
         seen |= {one["id"] for one in page["slots"]}
         path = next((link["href"] for link in page.get("slots_links", ())), "")
     assert len(seen) == len(NAMES)
+
+
+def fill(site: Site, table: str) -> list[str]:
+    """Four rows, by their names."""
+    by = Initiator("ada", "", "")
+    drives = [replace(DRIVE, serial=f"S{number}") for number in range(1, 5)]
+    with site.store() as store:
+        for number, one in enumerate(drives):
+            name = f"name{number}"
+            if table == "hosts":
+                store.register_host(name, PrivateKey.generate().public, "incarnation-0123456789")
+            elif table == "servers":
+                store.note_server(name, "project", "user")
+            elif table == "drives":
+                store.note_drive(one, Slot("cmp9", f"0000:0{number}:00.0"), True, "seen")
+            elif table == "campaigns":
+                store.begin_campaign(name, query="{}", reason="", keep=0, by=by, slots=())
+            else:
+                store.put_policy(Policy(name=name), by)
+    if table == "drives":
+        return sorted(one.digest for one in drives)
+    return [f"name{number}" for number in range(4)]
+
+
+@pytest.mark.parametrize("value", ["x'ff'", "CAST(x'ff' AS TEXT)", "CAST(x'00ff' AS TEXT)"])
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+@pytest.mark.parametrize(
+    ("table", "column", "path", "member"),
+    [
+        ("hosts", "name", "hosts", "name"),
+        ("servers", "uuid", "servers", "id"),
+        ("drives", "digest", "drives", "digest"),
+        ("campaigns", "id", "campaigns", "id"),
+        ("documents", "name", "policies", "name"),
+    ],
+)
+def test_a_row_whose_very_name_is_no_text_is_left_out_and_the_list_goes_on(
+    site: Site, table: str, column: str, path: str, member: str, value: str, limit: int
+) -> None:
+    names = fill(site, table)
+    # A hand on the file, which no foreign key stops.
+    with contextlib.closing(sqlite3.connect(site.path / "record.db")) as db, db:
+        said = f"UPDATE {table} SET {column} = {value} WHERE {column} = ?"  # noqa: S608
+        assert db.execute(said, (names[1],)).rowcount
+    client, found = site.client().as_user(ADMIN), []
+    following = f"/v1/{path}?limit={limit}"
+    while following and len(found) < 20:
+        page = client.get(following)
+        assert page.status_code == 200
+        found += [one[member] for one in page.json[path]]
+        following = next((one["href"] for one in page.json.get(f"{path}_links", ())), "")
+    assert [one for one in found if one in names] == [names[0], *names[2:]]
+    assert len(found) == len(set(found)), "none twice"
 
 
 def test_a_damaged_certificate_is_named_and_the_others_are_given(site: Site) -> None:

@@ -52,22 +52,27 @@ class TicketRefusedError(EraserError):
 def keygen(directory: Path, host: str, chance: Callable[[int], bytes] = os.urandom) -> HostCard:
     """Makes the host's key and incarnation. Refuses where one exists: that would void its cases.
 
+    A key without a card, which alone is registered, is of a run that was cut off: it gets its card.
     Raises :class:`BadInputError`.
     """
     try:
         host_name(host)
     except ValueError as error:
         raise BadInputError(f"keygen: {error}") from error
-    if (directory / KEY_FILE).exists() or (directory / CARD_FILE).exists():
+    if (directory / CARD_FILE).exists():
         raise BadInputError(
-            f"keygen: expected no key in {directory}, found one; a new key is a new incarnation: "
-            "move the old state directory away first, then register the host again with --replace"
+            f"keygen: expected no {CARD_FILE} in {directory}, found one; a new one is a new "
+            "incarnation: move the old state directory away first, then register the host again "
+            "with --replace"
         )
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    key = PrivateKey.generate()
+    try:
+        key = PrivateKey.from_pem((directory / KEY_FILE).read_bytes(), KEY_FILE)
+    except FileNotFoundError:
+        key = PrivateKey.generate()
+        # The key first: there is never a card, which a person registers, without its key.
+        replace_durably(directory / KEY_FILE, key.pem())
     card = HostCard(host, chance(16).hex(), key.public.jwk())
-    # The key first: there is never a card, which a person registers, without its key.
-    replace_durably(directory / KEY_FILE, key.pem())
     replace_durably(directory / CARD_FILE, codec.canonical(card) + b"\n", 0o644)
     return card
 

@@ -186,6 +186,8 @@ class Worker:
                 "worker",
                 # In this process, one task at a time: each takes milliseconds and wakes the pump.
                 "--pool=solo",
+                # They are for workers that know of each other; a host has no say about another's,
+                # and their events would be a message a second and host that nobody reads.
                 "--without-gossip",
                 "--without-mingle",
                 "--without-heartbeat",

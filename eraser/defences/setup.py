@@ -84,7 +84,11 @@ def tell(host: Host) -> tuple[HookReload, ...]:
         except FileNotFoundError:
             continue  # a container with an /etc of its own: the self-check tells of it
         # A daemon that has not installed its handler yet would end by SIGHUP.
-        host.clock.sleep(max(0.0, GROWN_UP - daemons.age(host, process)))
+        if (young := GROWN_UP - daemons.age(host, process)) > 0:
+            host.clock.sleep(young)
+            # It may have ended meanwhile, and its number be somebody else's.
+            if process not in processes.processes(host):
+                continue
         # The file was looked at before: one that is replaced meanwhile does not count as told.
         daemons.tell_to_look(process)
         told.append(HookReload(process.pid, process.start, boot, file.st_ino, file.st_ctime_ns))

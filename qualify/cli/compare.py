@@ -7,21 +7,11 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from qualify.cli.output import EXIT_SLOWER, add_format
+from qualify.cli.output import EXIT_SLOWER, add_format, percent
 from qualify.errors import BadInputError
 from qualify.report import table, words
 from qualify.results import reading
 from qualify.results.compare import compare
-
-
-def _percent(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value <= 1000:
-        raise argparse.ArgumentTypeError(f"expected percent from 0 on, found {text!r}")
-    return value / 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("after", type=Path, metavar="B", help="the newer one")
     parser.add_argument(
         "--tolerance",
-        type=_percent,
+        type=percent,
         default=0.10,
         metavar="PERCENT",
         help="of its IOPS that a cell may lose (default: 10, what steady state allows anyway). "
@@ -38,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--p99-tolerance",
-        type=_percent,
+        type=percent,
         metavar="PERCENT",
         help="that a cell's 99th percentile may gain (default: shown, not judged). Set it where "
         "runs are long enough for steady tails",

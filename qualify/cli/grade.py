@@ -7,7 +7,7 @@ import json
 import math
 from dataclasses import asdict
 
-from qualify.cli.output import EXIT_NO_LEVEL, add_format
+from qualify.cli.output import EXIT_NO_LEVEL, add_format, percent
 from qualify.report import words
 from qualify.results.levels import LEVELS, TOLERANCE, grade
 
@@ -43,11 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tolerance",
-        type=float,
-        default=TOLERANCE * 100,
+        type=percent,
+        default=TOLERANCE,
         metavar="PERCENT",
-        help="that a measurement may miss a promise by (default: %(default)g, a little more than "
-        "the sources' own figures do). 0 takes each promise by its word",
+        help=f"that a measurement may miss a promise by (default: {TOLERANCE * 100:g}, a little "
+        "more than the sources' own figures do). 0 takes each promise by its word",
     )
     add_format(parser)
 
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         size,
         arguments.iops,
         arguments.throughput * 1e6,
-        tolerance=min(max(arguments.tolerance / 100, 0.0), 1.0),
+        tolerance=min(arguments.tolerance, 1.0),
     )
     if arguments.format == "json":
         print(json.dumps(None if found is None else asdict(found)))

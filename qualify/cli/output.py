@@ -61,3 +61,14 @@ def interruptible() -> Iterator[None]:
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
+
+
+def percent(text: str) -> float:
+    """For argparse: a share, from a word in percent."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= 1000:
+        raise argparse.ArgumentTypeError(f"expected percent from 0 on, found {text!r}")
+    return value / 100

@@ -197,8 +197,28 @@ def test_an_order_that_the_disk_does_not_give_stops_no_other_slot(
 
 
 def test_a_second_keygen_would_void_every_order_and_is_refused(state: HostState) -> None:
-    with pytest.raises(BadInputError, match="new incarnation"):
+    with pytest.raises(BadInputError, match="is a new incarnation"):
         keygen(state.directory, "compute-1")
+
+
+def test_a_keygen_that_was_cut_off_before_its_card_is_made_good_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(*_words: object) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(hoststate.codec, "canonical", cut_off)
+        with pytest.raises(OSError, match="No space"):
+            keygen(tmp_path / "s", "h")
+    key = (tmp_path / "s" / KEY_FILE).read_bytes()
+    card = keygen(tmp_path / "s", "h")
+    assert (tmp_path / "s" / KEY_FILE).read_bytes() == key
+    assert card.key["x"] == PrivateKey.from_pem(key, "key").public.x
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / KEY_FILE).write_bytes(key[:40])
+    with pytest.raises(BadInputError, match=KEY_FILE):
+        keygen(tmp_path / "t", "h")
 
 
 def test_two_states_are_two_incarnations(tmp_path: Path) -> None:

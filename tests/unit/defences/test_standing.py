@@ -564,6 +564,24 @@ def test_every_daemon_that_sees_the_hook_is_told(
     assert told.inode == machine.hook_file.stat().st_ino
 
 
+def test_who_got_the_number_of_a_daemon_that_ended_meanwhile_is_told_nothing(
+    machine: Machine,
+    daemon: Callable[[], subprocess.Popen[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    somebody, now = daemon(), machine.host.clock.boottime()
+    machine.install()
+    machine.process(somebody.pid, "libvirtd", started=now)
+
+    def ends(_seconds: float) -> None:
+        (machine.root / "proc" / str(somebody.pid) / "fd").rmdir()
+        machine.process(somebody.pid, "libvirtd", started=now + 1)
+
+    monkeypatch.setattr(machine.host.clock, "sleep", ends)
+    assert setup.tell(machine.host) == ()
+    assert somebody.poll() is None
+
+
 class Shell:
     """What became of the commands that make host-setup's files count."""
 

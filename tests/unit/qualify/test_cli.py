@@ -167,6 +167,10 @@ def test_a_result_is_on_the_disk_before_its_journal_goes(
         (["show", "/nonexistent.json"], "expected a result"),
         (["compare", "/dev/zero", "/dev/zero"], "expected"),
         (["grade", "--size", "0", "--iops", "1", "--throughput", "1"], "above 0"),
+        (
+            ["grade", "--size=1", "--iops=1", "--throughput=1", "--tolerance=nan"],
+            "percent from 0 on, found 'nan'",
+        ),
         (["dance"], "invalid choice"),
     ],
 )

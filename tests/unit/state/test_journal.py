@@ -159,7 +159,7 @@ def test_no_entry_makes_a_journal_that_the_next_run_cannot_read(
     book = Journal(tmp_path / "j")
     book.append("One", {})
     monkeypatch.setattr(journal, "MAX_BYTES", 100)
-    with pytest.raises(JournalError, match="at most 100 bytes, found .* not written"):
+    with pytest.raises(JournalError, match="at most 100 bytes"):
         book.append("Large", {"log": "x" * 100})
     # What stood there stands there still, and a small one finds room.
     book.append("Two", {})

@@ -22,6 +22,9 @@ from quarantine.evidence.checks import clocks, consistency
 from quarantine.evidence.keys import keyring
 
 _DIGEST_NAME = re.compile(r"([0-9a-f]{64})(\.json)?")
+_PLACE_IN_LIST = re.compile(r"\[\d+\]")
+_NAMED = 10
+"""Members in a remark."""
 
 
 Document = tuple[str, "bytes | BadInputError"]
@@ -61,6 +64,8 @@ class Audit:
     findings: tuple[ChainFinding, ...]
     contains: dict[str, int]
     """The positions of the digests that were asked for and are there."""
+    remarks: tuple[str, ...] = ()
+    """What is no fault, and was not checked."""
 
     @property
     def intact(self) -> bool:
@@ -87,6 +92,7 @@ def audit(
     findings: list[ChainFinding] = []
     good: dict[str, _Place] = {}
     papers = _Papers()
+    beyond = _Beyond()
     highest = 0
     # Each document by itself: readable, signed, under its own name, once, in its place.
     for name, raw in documents:
@@ -125,6 +131,7 @@ def audit(
             for line in consistency.contradictions(body)
         )
         findings += papers.take(name, signed)
+        beyond.take(name, signed)
     # Then all of them together: the links, the end, and what has to be among them.
     findings += _links(good)
     by_place = sorted(good, key=lambda digest: good[digest].position)
@@ -162,6 +169,7 @@ def audit(
         last=last,
         findings=tuple(findings),
         contains={digest: good[digest].position for digest in contains if digest in good},
+        remarks=tuple(beyond.told()),
     )
 
 
@@ -181,6 +189,35 @@ class _Papers:
             if other != name:
                 yield ChainFinding(name, f"its {what} {text} was certified before: {other}")
                 return
+
+
+class _Beyond:
+    """What later releases signed, and this one does not understand."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._first = ""
+        self._members: set[str] = set()
+
+    def take(self, name: str, signed: SignedCertificate) -> None:
+        if not signed.unknown:
+            return
+        self._count += 1
+        self._first = self._first or name
+        # Of a list each item may have it: it is one member.
+        self._members |= {_PLACE_IN_LIST.sub("[]", path) for path in signed.unknown}
+
+    def told(self) -> Iterator[str]:
+        """One line, however long the chain is."""
+        if not self._count:
+            return
+        named = sorted(self._members)
+        more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+        yield (
+            "signed by a later release, and not checked here: "
+            f"{', '.join(named[:_NAMED])}{more}; in {self._count} certificates, the first is "
+            f"{self._first}; verify the ledger with that release too"
+        )
 
 
 def documents(lines: Iterable[bytes], name: str) -> Iterator[Document]:

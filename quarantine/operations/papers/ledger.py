@@ -56,6 +56,8 @@ class LedgerResult:
     """Positions of the digests that were asked for and are there."""
     stamped: dict[str, datetime]
     """By head, the time that the authority gave it."""
+    remarks: tuple[str, ...] = ()
+    """What is no fault, and was not checked: members that a later release signed."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,14 @@ def verify(plane: Plane, paths: Sequence[Path], question: LedgerQuestion) -> Led
     stamped, wrong = _stamps(question, keys)
     findings = (*found.findings, *wrong)
     return LedgerResult(
-        not findings, found.count, found.first, found.last, findings, found.contains, stamped
+        not findings,
+        found.count,
+        found.first,
+        found.last,
+        findings,
+        found.contains,
+        stamped,
+        found.remarks,
     )
 
 

@@ -64,7 +64,9 @@ def test_further_members_are_named_and_nothing_is_called_forged(name: str, tmp_p
     assert "Signed by a later release" in shown
     assert all(path in shown for path in unknown)
     document = certificate.said_document(token)
-    assert ledger.audit([("it", document)], [KEY.public]).findings == ()
+    audited = ledger.audit([("it", document)], [KEY.public])
+    assert (audited.findings, len(audited.remarks)) == ((), 1)
+    assert unknown[0].replace("[0]", "[]") in audited.remarks[0]
     file = tmp_path / f"{found.digest}.json"
     file.write_bytes(document)
     verified = certificates._verified(file, [KEY.public])
@@ -82,6 +84,27 @@ def test_nothing_is_unknown_of_todays() -> None:
     found = certificate.verify(signed(lambda body: None), [KEY.public], "it")
     assert found.unknown == ()
     assert "later release" not in page.render(found)
+    document = certificate.said_document(found.token)
+    assert ledger.audit([("it", document)], [KEY.public]).remarks == ()
+
+
+def test_of_a_whole_chain_one_line_says_what_was_not_checked() -> None:
+    documents: list[tuple[str, bytes | BadInputError]] = []
+    before = Link()
+    for number in range(30):
+        said = {"previous": before.digest, "position": number + 1, "case": BODY["case"] | {}}
+        for paper in ("order_id", "nonce", "report_digest"):
+            said["case"][paper] = f"{paper}-{number}"
+        extra = {f"later{number:02}": 1} if number > 4 else {}
+        token = signed(lambda body, more=said | extra: body.update(more))
+        found = certificate.verify(token, [KEY.public], "it")
+        before = found.link
+        documents.append((f"line {number + 1}", certificate.said_document(token)))
+    audited = ledger.audit(documents, [KEY.public], ordered=True)
+    assert audited.findings == ()
+    (remark,) = audited.remarks
+    assert "later05, later06" in remark
+    assert "later14 and 15 more; in 25 certificates, the first is line 6" in remark
 
 
 @pytest.mark.parametrize(

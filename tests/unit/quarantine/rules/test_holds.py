@@ -94,6 +94,9 @@ CASES = [
     (UNFIT, {"profile_differences": ("profile: expected",)}, HoldCode.NOT_AS_PROFILE),
     (UNFIT, {"facts_after": replace(FACTS, firmware="other")}, HoldCode.NOT_AS_PROFILE),
     (UNFIT, {}, HoldCode.UNFIT),
+    # The last look was not answered: its host says so itself, and is no liar for it.
+    (UNFIT, {"facts_after": None}, HoldCode.UNFIT),
+    (REPORT, {"facts_after": None}, HoldCode.REPORT_CONTRADICTS),
     (UNFIT, {"commands": ()}, HoldCode.REPORT_CONTRADICTS),
     (REPORT, {"commands": ()}, HoldCode.REPORT_CONTRADICTS),
     (REPORT, {"identity": replace(IDENTITY, serial="X")}, HoldCode.REPORT_CONTRADICTS),

@@ -260,6 +260,21 @@ def test_a_place_that_may_be_anothers_is_not(
     assert owner_of(placeless).place == ""
 
 
+def test_an_owner_who_changed_while_his_guest_was_looked_for_has_no_place_of_the_one_before(
+    placeless: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed, real = replace(PLACELESS, domain=THEIRS), read_idle.pci_ids
+
+    def slow(*given: Any) -> Any:
+        placeless.know(SlotEntry(ADDRESS, owner=changed))
+        return real(*given)
+
+    monkeypatch.setattr(read_idle, "pci_ids", slow)
+    running(placeless, domain(ADDRESS))
+    assert note(placeless) == "its owner's record changed meanwhile"
+    assert owner_of(placeless) == changed
+
+
 def test_a_vanish_that_the_adopted_drive_did_not_take_part_in(unread: World) -> None:
     """The watcher was down; what it sees now is at the place where the drive was adopted."""
     place = PciFunction(unread.host, ADDRESS).place

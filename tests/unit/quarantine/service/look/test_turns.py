@@ -201,14 +201,19 @@ def test_a_slot_on_offer_that_nova_would_not_burn_is_held_behind_many_that_are_a
     assert held.slot == slots[-1]
 
 
+@pytest.mark.parametrize(
+    "error",
+    [UnavailableError("Placement answered 503"), ZeroDivisionError("a mistake of ours")],
+    ids=["foreseen", "unforeseen"],
+)
 def test_a_sweep_that_never_goes_through_is_one_alarm_whatever_else_does(
-    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
     """A listing that is too long for its time, after a restart: all else of Placement answers."""
     cloud = Cloud(clock)
     enrolled(store, cloud, slot_at(1), server="server")
     loop = loop_of(store, cloud)
-    cloud.broken["list"] = UnavailableError("Placement answered 503")
+    cloud.broken["list"] = error
     for _ in range(60):
         loop.round()
         clock.forward(LIMITS.sweep_interval)

@@ -178,6 +178,16 @@ def test_a_block_is_the_same_alone_and_in_a_window(tail: int) -> None:
         assert classes(window(blocks)) == [classify(block) for block in blocks]
 
 
+@pytest.mark.parametrize("blank", [bytes(BLOCK), b"\xff" * BLOCK, bytes(range(16)) * 256])
+def test_noise_is_not_suspected_for_a_blank_block_beside_it(blank: bytes) -> None:
+    """Otherwise one blank block in each window makes the reading of the whole drive slow."""
+    blocks = noise(random.Random(2))
+    alone = suspects(window(blocks))
+    at = next(number for number in range(BLOCKS) if number not in alone)
+    blocks[at] = blank
+    assert suspects(window(blocks)) == sorted([*alone, at])
+
+
 def test_no_block_is_suspected_for_its_neighbour() -> None:
     """Of blocks that are as likely suspected as not, each with others beside it."""
     rng = random.Random(7)

@@ -14,7 +14,7 @@ import pytest
 
 from eraser.media.iocommand import COMPARE, READ, Namespace
 from eraser.proof.probes.canaries import Canaries
-from eraser.proof.visit import Visitor
+from eraser.proof.visit import SECONDS, CutOffError, Visitor
 from eraser.protocol.report import ActRecord
 
 BLOCKS = 512
@@ -85,6 +85,17 @@ def visiting(drive: Drive, **how: Any) -> Iterator[Visitor]:
 
 def acts(visitor: Visitor) -> dict[str, ActRecord]:
     return {act.act: act for act in visitor.acts}
+
+
+def test_a_drive_that_answers_slowly_is_visited_for_so_long_and_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A second for each command: a case ends, whatever its drive does."""
+    drive = Drive(512)
+    monkeypatch.setattr(HOST.clock, "monotonic", lambda: float(len(drive.asked)))
+    with visiting(drive) as visitor, pytest.raises(CutOffError, match="cut off after 120 s"):
+        visitor.read()
+    assert SECONDS <= len(drive.asked) <= SECONDS + 1
 
 
 def test_large_sectors_have_odd_lengths_and_are_said_to_have_no_boundary_within() -> None:

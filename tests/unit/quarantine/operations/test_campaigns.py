@@ -1051,6 +1051,28 @@ def test_a_slow_placement_keeps_the_loop_from_nothing_for_long(site: Site, plane
     assert set(looked) >= set(FREE), "each comes to its turn"
 
 
+def test_campaigns_take_turns_where_there_is_time_for_one_alone(
+    site: Site, plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(site)
+    begin(plane)
+    campaigns.begin(plane, "fw2", QUERY, **WORDS)
+    turns: list[str] = []
+
+    def held(name: str, _seconds: float) -> None:
+        """Another process works on it."""
+        turns.append(name)
+
+    monkeypatch.setattr(site.store, "lease_campaign", held)
+    busy = CampaignWork(site.store, site.loop.look, site.loop.consumers, site.clock.monotonic)
+    for _ in range(4):
+        busy.advance_all(seconds=0)
+    assert turns == ["fw1", "fw2"] * 2
+    turns.clear()
+    busy.advance_all()
+    assert turns == ["fw1", "fw2"], "each once where there is time for both"
+
+
 def test_a_turn_is_over_before_its_lease_is(site: Site, plane: Plane) -> None:
     """Somebody else may go on then."""
     filled(site)

@@ -395,6 +395,24 @@ def test_a_verification_that_ended_before_the_last_technique_is_said_to_have() -
     assert issue(Link(), stepped).certificate.exceptions == (clocks.SET_BACK,)
 
 
+def test_a_verification_is_held_against_the_end_of_a_technique_whose_beginning_nobody_saw() -> None:
+    adopted = replace(REPORT, methods=(replace(BLOCK, adopted=True),), commands=())
+    body = issue(Link(), adopted).certificate
+    assert [done.started_at for done in body.sanitization.techniques] == [""]
+    assert clocks.READ_FIRST not in body.exceptions
+    record = replace(VERIFICATION, finished_at="2026-11-20T10:00:00Z")
+    body = issue(Link(), replace(adopted, verification=record)).certificate
+    assert clocks.READ_FIRST in body.exceptions
+
+
+def test_a_verification_is_held_against_the_beginning_of_a_technique_where_it_is_known() -> None:
+    """The clock was put right while it ran, and says nothing of the order of the two."""
+    late = replace(BLOCK, ended_at="2026-11-20T12:00:00Z")
+    body = issue(Link(), replace(REPORT, methods=(CRYPTO, late))).certificate
+    assert clocks.SET_BACK in body.exceptions
+    assert clocks.READ_FIRST not in body.exceptions
+
+
 @pytest.mark.parametrize(
     ("nsid", "size", "said"), [(1, 8, "(namespace 1: 8 bytes for each)."), (1, 0, "")]
 )
@@ -637,18 +655,23 @@ def test_whom_the_gate_let_in_comes_first(owner: LastOwner | None, known: str) -
     assert source.gate_owner == (owner.domain if owner else "")
 
 
-def test_residues_property_numbers_and_why_a_drive_stays_are_signed() -> None:
+def test_residues_numbers_and_why_a_drive_stays_are_signed() -> None:
     report = replace(REPORT, residues=("persistent event log: kept by the drive",))
     given = replace(
-        evidence_of(report), property_number="SSD-00017", withheld=("health: worn", "x")
+        evidence_of(report),
+        property_number="SSD-00017",
+        chassis="CH-4",
+        withheld=("health: worn", "x"),
     )
     built = certificate.build(given, ISSUER, Link(), "2026-11-20T12:00:00Z")
     body = certificate.verify(certificate.sign(built, KEY).token, [KEY.public], "x").certificate
     assert body.residues == report.residues
-    assert body.drive.property_number == "SSD-00017"
+    assert (body.drive.property_number, body.source.chassis) == ("SSD-00017", "CH-4")
     assert body.withheld == ("health: worn", "x")
     assert body.issuer.destination.startswith("none yet: kept out of the pool")
-    assert issue(Link()).certificate.issuer.destination == ISSUER.destination
+    plain = issue(Link()).certificate
+    assert (plain.drive.property_number, plain.source.chassis) == ("not recorded", "not recorded")
+    assert plain.issuer.destination == ISSUER.destination
 
 
 def test_each_downgrade_names_its_permission_and_each_quirk_its_reason() -> None:

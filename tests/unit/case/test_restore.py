@@ -719,6 +719,33 @@ def test_anothers_sanitize_is_waited_for_before_the_layout(
     fit(made.run())
 
 
+def test_anothers_sanitize_is_not_taken_for_a_format_with_the_same_dword(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """202h: a block erase without deallocation, and a user data erase into LBA format 2."""
+    slow = replace(QUICK, crypto=False, block_seconds=0.3)
+    drive = replace(
+        ONE_METHOD,
+        sanitize=slow,
+        lba_shifts=(9, 12, 9),
+        namespaces=(NamespaceProfile(1, 1.0, lba_format=2),),
+    )
+    made = make_bed(tmp_path, monkeypatch, drive)
+    made.policy = replace(PLAIN, label=Label.CLEAR, clear_methods=(Method.FORMAT_USER_DATA,))
+    real = probes.fingerprint
+
+    def fingerprint(session: CaseSession) -> None:
+        """After the inspection, which waits for one too."""
+        real(session)
+        assert made.bench.admin(0x84, cdw10=0x202).status == 0
+
+    monkeypatch.setattr(probes, "fingerprint", fingerprint)
+    report = made.run()
+    fit(report)
+    assert [(method.cdw10, method.adopted) for method in report.methods] == [(0x202, False)]
+    assert all(command.status == 0 for command in report.commands), "none was sent in vain"
+
+
 @pytest.mark.parametrize("cdw10", [2, 3 | 1 << 4], ids=["adopted", "anothers"])
 def test_locks_beside_a_running_sanitize_are_taken_off_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cdw10: int

@@ -145,6 +145,18 @@ def test_a_detached_namespace_is_erased_by_sanitize_alone_and_read_by_nobody() -
     )
 
 
+@pytest.mark.parametrize(("oacs", "fit"), [(2, True), (2 | 8, False)], ids=["not", "managed"])
+def test_capacity_in_no_namespace_holds_where_somebody_can_be_given_it(
+    oacs: int, fit: bool
+) -> None:
+    """Told of after the erase alone. Without namespace management nobody ever can (OACS bit 3)."""
+    facts = dataclasses.replace(FACTS, oacs=oacs, total_bytes=2 << 30, unallocated_bytes=1 << 30)
+    after = dataclasses.replace(AFTER, facts=facts)
+    found = report(state(FORMAT), after=after, allow_clear=True)
+    assert (found.verdict, found.fit) == (Verdict.ERASED, fit)
+    assert ("belong to no namespace" in " ".join(found.reasons)) is not fit
+
+
 def test_what_stood_in_the_way_of_an_erase_is_named_with_it() -> None:
     """Else a person reads a status, and not that the tenant has protected the drive for ever."""
     protected = Condition(protected=(WriteProtection(1, 3),))

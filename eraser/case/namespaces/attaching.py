@@ -16,8 +16,6 @@ _FIRST_LOOK = 10.0
 
 def attach_all(session: CaseSession, found: ControllerFacts) -> None:
     """Attaches every namespace that is not: Format reaches no other."""
-    if not found.detached:
-        return
     with session.step(Step.UNLOCK, "attaching namespaces"):
         session.recheck()
         for layout in found.detached:

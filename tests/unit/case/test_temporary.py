@@ -135,6 +135,23 @@ def test_killed_at_any_act_none_is_left(
         made.bench.drive.close()
 
 
+def test_none_is_made_when_the_last_method_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lost journal: it reads as blank whatever an adopted sanitize did, and proves nothing."""
+    slow = replace(ONE_METHOD.sanitize, block_seconds=0.5)
+    made = bed(tmp_path, monkeypatch, ONE_METHOD, sanitize=slow)
+    assert made.bench.admin(0x84, cdw10=2).status == 0
+    report = made.run()
+    fit(report)
+    as_delivered(made, report)
+    [method] = report.methods
+    # Ours may end before it is adopted, on a busy machine; then it is sent once more.
+    assert bool(made_of(made)) is not method.adopted
+    unread = [line for line in report.residues if line.startswith("Capacity")]
+    assert bool(unread) is method.adopted
+
+
 @pytest.mark.parametrize("kind", ["two", "format"])
 @pytest.mark.parametrize("asked", Unallocated)
 def test_where_the_drive_refuses_one_it_is_printed_or_held(

@@ -80,7 +80,7 @@ def test_any_failure_ends_the_process_with_one_line(
 
 
 def test_a_refusal_is_logged_where_stderr_is_not_the_log(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "log"
     with log.open("w") as stream:
@@ -89,6 +89,7 @@ def test_a_refusal_is_logged_where_stderr_is_not_the_log(
             with pytest.raises(SystemExit):
                 boot.refuse("why")
     assert log.read_text().count("why") == 1
+    assert capsys.readouterr().err == "", "the line that the process ends with is all there"
 
 
 def test_it_imports_nothing_before_it_is_needed() -> None:

@@ -90,7 +90,8 @@ class CampaignWork:
         """A turn of each that has something to do, for so long: whom it does not reach is first in
         the next. How many slots were acted on. Raises ``UnavailableError`` for a record that does
         not answer; what breaks one campaign stops no other."""
-        found = self._store.open_campaigns()
+        # Sorted by us: a database may pass over hyphens and case, and the circle would not close.
+        found = sorted(self._store.open_campaigns())
         self._unread.end_others(found)
         box, done = TimeBox(seconds, self._now), 0
         # In a circle, from behind the one that had the last turn.

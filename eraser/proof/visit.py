@@ -8,6 +8,7 @@ docs/decisions/visit.md has the catalogue with its sources.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import random
 from array import array
@@ -196,14 +197,17 @@ class Visitor:
                         self._met(name, near, near == block and found is not None)
 
     def sweep(self) -> None:
-        """Many blocks of the pool by the block layer, in no order."""
+        """Many blocks of the pool by the block layer, in no order. Raises :class:`CutOffError`."""
         act = "random reads of 4 KiB"
         count = self.counts.setdefault(act, _Count())
         # In no order: the verification read upwards, and a drive may answer only that well.
         chosen = self.rng.sample(self.pool, min(_SWEEP * self.places, len(self.pool)))
-        for block, found in self.device.read_blocks(chosen):
-            self._look(count, block, None if found is None else bytes(found))
-            self._met(act, block, found is not None)
+        with contextlib.closing(self.device.read_blocks(chosen)) as blocks:
+            for block, found in blocks:
+                self._look(count, block, None if found is None else bytes(found))
+                self._met(act, block, found is not None)
+                # After the look: what was read counts.
+                self._check_time()
 
     def _nothing_to_ask(self, name: str, way: Callable[[Visitor, int], _Found]) -> str:
         """Why there is no such read of this namespace, empty where there is. Nothing was refused
@@ -284,8 +288,7 @@ class Visitor:
         )
 
     def _patient(self, send: Callable[[], int | None]) -> int | None:
-        if self.host.clock.monotonic() > self._deadline:
-            raise CutOffError(f"cut off after {SECONDS:g} s")
+        self._check_time()
         while (status := send()) is not None and means_later(status) and self.patience.wait():
             pass
         # The kernel made that answer up, having given up the command: some such in a row are a
@@ -297,6 +300,10 @@ class Visitor:
             return None
         self._silent = 0
         return status & STATUS_MASK
+
+    def _check_time(self) -> None:
+        if self.host.clock.monotonic() > self._deadline:
+            raise CutOffError(f"cut off after {SECONDS:g} s")
 
     def _pieces(self, block: int, lengths: Sequence[int], **how: int) -> bytes | None:
         """The whole block by several reads of so many sectors each."""

@@ -98,6 +98,26 @@ def test_a_drive_that_answers_slowly_is_visited_for_so_long_and_no_longer(
     assert SECONDS <= len(drive.asked) <= SECONDS + 1
 
 
+def test_random_reads_of_a_slow_drive_end_with_the_time_of_its_visit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = list[int]()
+
+    def slow(chosen: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        for block in chosen:
+            read.append(block)
+            yield block, bytes(4096)
+
+    monkeypatch.setattr(HOST.clock, "monotonic", lambda: 2.0 * len(read))
+    with visiting(Drive(512)) as visitor:
+        visitor.device.read_blocks = slow  # type: ignore[method-assign, assignment]
+        with pytest.raises(CutOffError, match="cut off after 120 s"):
+            visitor.sweep()
+        [act] = visitor.acts
+        assert act.done == len(read), "what was read until then counts"
+    assert SECONDS / 2 <= len(read) <= SECONDS / 2 + 1
+
+
 def test_large_sectors_have_odd_lengths_and_are_said_to_have_no_boundary_within() -> None:
     """Blocks of 4 KiB are one sector: three of them at once are neither a power of two nor less."""
     drive = Drive(4096)

@@ -56,7 +56,39 @@ class OneLineParser(argparse.ArgumentParser):
         raise BadInputError(f"{message}; see {self.prog} --help")
 
 
-class EndingParser(argparse.ArgumentParser):
+class _TextParser(argparse.ArgumentParser):
+    """Takes no text that is none. Files may have any name, and are left alone."""
+
+    def parse_args(self, *given: Any, **more: Any) -> Any:
+        """As argparse does it."""
+        found = super().parse_args(*given, **more)
+        for name, value in vars(found).items():
+            texts = value if isinstance(value, list) else [value]
+            # Python keeps bytes that are no text of the locale as half a surrogate pair each (PEP
+            # 383), which no database takes: it would call the row that is asked for damaged.
+            if name not in _WITH_FILES and not all(map(_is_text, texts)):
+                self.error(f"{name}: expected text in the locale's encoding, found other bytes")
+        return found
+
+
+def _is_text(value: Any) -> bool:
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return False
+    return True
+
+
+_WITH_FILES: Final = frozenset({"nova_conf"})
+"""Arguments that are texts with a file's name in them; other files are paths."""
+
+
+class CommandParser(_TextParser, OneLineParser):
+    """Of one command in our own shell."""
+
+
+class EndingParser(_TextParser):
     """The same in a shell of others: it ends the process, as all parsers do there."""
 
     def error(self, message: str) -> NoReturn:
@@ -78,7 +110,7 @@ class ControlCommand(command.Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The command's own arguments; cliff adds those of its formats."""
-        parser = (EndingParser if self.remote else OneLineParser)(
+        parser = (EndingParser if self.remote else CommandParser)(
             prog=prog_name,
             description=self.get_description(),
             epilog=self.get_epilog(),

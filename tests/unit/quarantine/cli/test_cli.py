@@ -143,6 +143,32 @@ def test_malformed_options(ready: Cli, words: tuple[str, ...]) -> None:
     refused(ready(*words), 2, "--help")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("campaign", "preview", "--model", "{}"),
+        ("host", "remove", "{}"),
+        ("profile", "show", "{}"),
+        ("slot", "enrol", "--resource-class", "{}", "--profile", "x", "--plan"),
+        ("broker", "acl", "--host", "{}"),
+        # These were told that a row of the record is damaged.
+        ("certificate", "show", "{}"),
+        ("host", "show", "{}"),
+    ],
+)
+def test_bytes_that_are_no_text_are_one_line(ready: Cli, words: tuple[str, ...]) -> None:
+    """As Python has the byte FFh of a command line in UTF-8 (PEP 383)."""
+    refused(ready(*(word.format("cmp\udcff") for word in words)), 2, "expected text")
+
+
+def test_a_file_may_have_a_name_of_any_bytes(ready: Cli, tmp_path: Path) -> None:
+    name = os.fsdecode(b"nova-\xff.conf")
+    (tmp_path / name).write_text("")
+    code, out, _err = ready("upgrade", "check", "--nova-conf", f"all={tmp_path / name}")
+    assert code in (0, 1, 2)
+    assert "checks:" in out
+
+
 def test_help_says_what_exit_codes_mean(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["--help"], ["certificate", "verify", "--help"]):
         with pytest.raises(SystemExit) as ended:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import enum
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -342,7 +343,11 @@ def list_arguments(parser: argparse.ArgumentParser, *, bounded: bool = False) ->
 
 
 def _count(text: str) -> int:
-    count = int(text)
+    try:
+        count = int(text)
+    except ValueError:
+        count = 0  # argparse would tell it by the name of this function
     if count < 1:
-        raise argparse.ArgumentTypeError(f"expected a number from 1 on, found {text}")
-    return count
+        raise argparse.ArgumentTypeError(f"expected a number from 1 on, found {text[:40]!r}")
+    # islice() takes none that is larger, and nobody has so many.
+    return min(count, sys.maxsize)

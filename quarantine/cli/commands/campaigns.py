@@ -39,9 +39,14 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _share(words: str) -> float:
-    share = float(words)
+    try:
+        share = float(words)
+    except ValueError:
+        share = -1.0  # argparse would tell it by the name of this function
     if not 0 <= share <= 1:
-        raise argparse.ArgumentTypeError(f"expected a share of the pool, 0 to 1, found {words}")
+        raise argparse.ArgumentTypeError(
+            f"expected a share of the pool, 0 to 1, found {words[:40]!r}"
+        )
     return share
 
 

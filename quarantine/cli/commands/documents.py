@@ -79,7 +79,7 @@ class PolicyShow(ShowOne):
         parser.add_argument("--firmware", default="", metavar="REVISION", help="with --model")
         parser.add_argument(
             "--vendor-id",
-            type=_number,
+            type=_vendor,
             default=0,
             metavar="ID",
             help="with --model: such as 0x144d",
@@ -111,5 +111,13 @@ def _by(args: argparse.Namespace) -> dict[str, Any]:
     return {"by": Initiator(args.by), "reason": args.reason}
 
 
-def _number(text: str) -> int:
-    return int(text, 0)
+def _vendor(text: str) -> int:
+    try:
+        found = int(text, 0)
+    except ValueError:
+        found = -1  # argparse would tell it by the name of this function
+    # PCI's vendor ids have 16 bits: another number has no quirks, and that would look like a model
+    # without any.
+    if not 0 <= found <= 0xFFFF:
+        raise argparse.ArgumentTypeError(f"expected a number such as 0x144d, found {text[:40]!r}")
+    return found

@@ -66,7 +66,7 @@ exit codes (as those of OpenStack's upgrade checks):
         )
         parser.add_argument(
             "--silent-after",
-            type=float,
+            type=_seconds,
             default=900.0,
             metavar="SECONDS",
             help="a registered host that was not heard for longer is named; default: 900",
@@ -109,6 +109,17 @@ class UpgradeCheckList(Lister):
             (check.name, check.title, _word(check.level), check.leaks, check.why, check.do)
             for check in upgrades.checks()
         ]
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    # Nothing is larger than nan: every host would be called heard.
+    if not found >= 0:
+        raise argparse.ArgumentTypeError(f"expected seconds, found {text[:40]!r}")
+    return found
 
 
 def _question(args: argparse.Namespace) -> CheckScope:

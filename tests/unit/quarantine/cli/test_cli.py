@@ -144,6 +144,35 @@ def test_malformed_options(ready: Cli, words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("slot", "list", "--limit", "some"), "expected a number from 1 on, found 'some'"),
+        (("slot", "list", "--limit", "9" * 5000), "expected a number from 1 on"),
+        (("campaign", "preview", "--model", "x", "--keep", "half"), "0 to 1, found 'half'"),
+        (("policy", "show", "p", "--model", "x", "--vendor-id", "Intel"), "such as 0x144d"),
+        (("policy", "show", "p", "--model", "x", "--vendor-id", "0x1144d"), "such as 0x144d"),
+        (("upgrade", "check", "--silent-after", "nan"), "expected seconds, found 'nan'"),
+    ],
+)
+def test_a_number_that_is_none_is_told_in_words_of_ours(
+    ready: Cli, words: tuple[str, ...], complaint: str
+) -> None:
+    """And not by the name of the function that reads it."""
+    found = ready(*words)
+    refused(found, 2, complaint)
+    assert "value" not in found[2]
+    assert len(found[2]) < 300
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 2**63, 10**30])
+def test_however_many_are_asked_for_all_are_given(ready: Cli, conf: Path, number: int) -> None:
+    enrolled(conf).close()
+    found = ready("slot", "list", "-f", "json", "--limit", number)
+    assert found == ready("slot", "list", "-f", "json", "--all")
+    assert found[0] == 0
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ("campaign", "preview", "--model", "{}"),

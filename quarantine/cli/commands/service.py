@@ -53,17 +53,29 @@ class Supervisor:
         failures = 0
         while not self._stop.is_set():
             started = time.monotonic()
-            child = subprocess.Popen(self._argv)
-            LOG.info("worker started, process %d", child.pid)
-            while child.poll() is None:
-                if self._stop.wait(POLL_SECONDS):
-                    self._end(child)
-                    return
+            ended = self._run()
+            if self._stop.is_set():
+                return
             # A worker that cannot start at all must not be started again all the time.
             failures = 0 if time.monotonic() - started > STEADY_SECONDS else failures + 1
             pause = RESTART_SECONDS[min(max(failures, 1), len(RESTART_SECONDS)) - 1]
-            LOG.error("worker ended with %s; again in %.1f s", child.returncode, pause)
+            LOG.error("%s; again in %.1f s", ended, pause)
             self._stop.wait(pause)
+
+    def _run(self) -> str:
+        """One child from its start to its end; how it ended, in words."""
+        try:
+            child = subprocess.Popen(self._argv)
+        except OSError as error:
+            # No process or no memory is left for now, or the interpreter is just being replaced.
+            # This thread is the only one that starts workers: it must outlive that.
+            return f"worker cannot be started: {error}"
+        LOG.info("worker started, process %d", child.pid)
+        while child.poll() is None:
+            if self._stop.wait(POLL_SECONDS):
+                self._end(child)
+                break
+        return f"worker ended with {child.returncode}"
 
     def _end(self, child: subprocess.Popen[bytes]) -> None:
         child.terminate()

@@ -196,7 +196,9 @@ class CertificateHtml(ControlCommand):
         name, file = _name(parsed_args.certificate), parsed_args.output
         page = certificates.render(self.plane, name, trust(parsed_args))
         if file is None:
-            self.app.stdout.write(page)
+            # The page names its encoding, which need not be that of the locale.
+            self.app.stdout.flush()
+            self.app.stdout.buffer.write(page.encode())
             return
         try:
             file.write_text(page, encoding="utf-8")

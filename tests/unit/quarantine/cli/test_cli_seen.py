@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +16,13 @@ import pytest
 from quarantine import cli
 from quarantine.evidence.certificate import SignedCertificate
 from quarantine.record.words.facts import SlotChanges
+from tests.unit.quarantine.api import test_reads
 from tests.unit.quarantine.api.client import SLOTS, Site
 from tests.unit.quarantine.api.test_reads import issue
 
 Cli = Callable[..., tuple[int, str, str]]
 ONE = SLOTS[0]
+TOP = Path(__file__).parents[4]
 
 
 @pytest.fixture
@@ -111,3 +117,24 @@ def test_nothing_is_written_over_unless_somebody_says_so(
     assert json.loads(there.read_text())["jws"] == made[0].token
     assert not there.is_symlink()
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "iso-8859-1", "ascii"])
+def test_a_printed_page_has_the_encoding_that_it_names(
+    site: Site, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    issuer = replace(test_reads.ISSUER, organisation="Müller \u4e2d")
+    monkeypatch.setattr(test_reads, "ISSUER", issuer)
+    digest = issue(site)[0].digest
+    argv = [sys.executable, "-m", "quarantine.cli", "--config-file", str(site.file)]
+    done = subprocess.run(
+        [*argv, "certificate", "html", digest],
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        cwd=TOP,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    page = done.stdout.decode("utf-8")
+    assert '<meta charset="utf-8">' in page
+    assert "Müller \u4e2d" in page

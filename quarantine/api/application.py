@@ -351,7 +351,7 @@ class _Resource:
         if operation.changes and not is_new:
             versions = tags(req.get_header("If-Match"))
         if operation.body is not None:
-            body = documents.read(req.bounded_stream, req.content_length, req.content_type)
+            body = documents.read(_stream(req), req.content_length, req.content_type)
             documents.check(body, operation.body_validator, "body")
         path = req.root_path + req.path
         ask = Ask(
@@ -376,6 +376,15 @@ def _query(req: falcon.Request) -> Mapping[str, Sequence[str]]:
         name: [value] if isinstance(value, str) else list(value)
         for name, value in req.params.items()
     }
+
+
+def _stream(req: falcon.Request) -> documents.Readable:
+    """The request's body. Falcon takes one without a length for an empty one; of one that comes in
+    chunks (RFC 9112, 7.1) there is none, and a server that undoes them says that its input ends."""
+    if req.content_length is None and req.env.get("wsgi.input_terminated"):
+        return req.stream
+    # Of any other server the input may have no end: to read on would wait for the next request.
+    return req.bounded_stream
 
 
 def _send(resp: falcon.Response, reply: Reply) -> None:

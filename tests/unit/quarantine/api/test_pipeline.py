@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from falcon import testing
 
 from quarantine.api.routes import OPERATIONS
 from quarantine.errors import BadInputError
@@ -193,6 +194,30 @@ def test_bodies_that_are_refused(site: Site, raw: bytes, status: int, why: str) 
         assert code(found) == why
     assert found.status_code == status
     assert admin.get(path).json == before.json
+
+
+@pytest.mark.parametrize(("length", "ends", "status"), [
+    (None, True, "200"), (None, False, "400"), ("17", True, "200"), ("9", True, "400"),
+])  # fmt: skip
+def test_a_body_without_a_length_is_read_where_its_server_ends_it(
+    site: Site, length: str | None, ends: bool, status: str
+) -> None:
+    """As it comes in chunks. Where no server ends it nothing is read: that would wait for ever."""
+    admin, path = site.client().as_user(ADMIN), f"/v1/slots/{NAMES[0]}"
+    headers = {**admin.headers, "If-Match": admin.get(path).headers["ETag"]}
+    environ = testing.create_environ(
+        f"{path}/hold",
+        method="POST",
+        headers={**headers, "Content-Type": "application/json"},
+        body='{"reason": "why"}',
+    )
+    del environ["CONTENT_LENGTH"]
+    if length is not None:
+        environ["CONTENT_LENGTH"] = length
+    environ["wsgi.input_terminated"] = ends
+    said: list[str] = []
+    list(admin.app(environ, lambda status, *_more: said.append(status)))
+    assert said[0].startswith(status)
 
 
 @pytest.mark.parametrize("kind", ["policies", "profiles"])

@@ -46,11 +46,17 @@ def load(files: Sequence[Path | str] = ()) -> cfg.ConfigOpts:
     does not exist is an error: a misspelt limit would otherwise be silently the default. Raises
     :class:`BadInputError` with one line that names the file.
     """
-    paths = [Path(file) for file in files] or [p for p in (DEFAULT_FILE,) if p.is_file()]
     try:
+        paths = [Path(file) for file in files] or [p for p in (DEFAULT_FILE,) if p.is_file()]
         return options.load(list_opts(), paths, "nvme-quarantine", _check_together, FOREIGN_GROUPS)
     except WireError as error:
         raise BadInputError(str(error)) from error
+    except OSError as error:
+        # A directory that the caller may not look into: is_file() passes over a missing file alone.
+        # Without the file's word the defaults must not count, for they name another record.
+        raise BadInputError(
+            f"configuration: expected a file to read at {error.filename}: {error.strerror}"
+        ) from error
 
 
 def _modules() -> Iterator[ModuleType]:

@@ -35,6 +35,18 @@ def test_a_module_without_its_options_is_an_error(
         list_opts()
 
 
+@pytest.mark.parametrize("is_default", [True, False])
+def test_a_file_that_cannot_be_looked_for_is_bad_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_default: bool
+) -> None:
+    """As the default one for a user who may not look into its directory; a name that is too long is
+    refused by the same call, whoever asks. The defaults do not take its place."""
+    file = tmp_path / ("x" * 300)
+    monkeypatch.setattr(opts, "DEFAULT_FILE", file)
+    with pytest.raises(BadInputError, match=r"expected a file to read at .*xxx: File name too"):
+        load([] if is_default else [file])
+
+
 def test_two_configurations_know_nothing_of_each_other(tmp_path: Path) -> None:
     one = load([write(tmp_path / "one", "[erase]\nmax_attempts = 3\n")])
     two = load([write(tmp_path / "two", "[erase]\nmax_attempts = 4\n")])

@@ -66,6 +66,11 @@ class LedgerVerify(ShowOne):
         # A script that lost the digest would else check nothing, and be told that all is well.
         if args.end == "":
             raise BadInputError("ledger: expected the digest of a certificate after --end")
+        # Stamps lie beside heads: without any no stamp is looked at, and all would be called well.
+        if args.tsa_ca is not None and not args.heads:
+            raise BadInputError(
+                "ledger: expected --heads with --tsa-ca, for stamps lie beside them"
+            )
         question = ledger.LedgerQuestion(
             trust(args), args.end or "", tuple(args.contains), tuple(args.heads), args.tsa_ca
         )

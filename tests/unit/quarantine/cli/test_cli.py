@@ -628,6 +628,12 @@ class TestOffline:
         assert "gone" in out
 
 
+def test_stamps_are_not_called_well_where_none_was_looked_for(ready: Cli, tmp_path: Path) -> None:
+    """They lie beside heads, and no head was named."""
+    words = ("ledger", "verify", "--tsa-ca", tmp_path / "roots.pem")
+    refused(ready(*words), 2, "expected --heads with --tsa-ca")
+
+
 def test_what_a_policy_means_for_a_model(ready: Cli, tmp_path: Path) -> None:
     quirk = Quirk("SLOW*", "hangs at 99 %", skip=(Method.SANITIZE_BLOCK,))
     file = save(tmp_path / "policy.json", Policy(name="mine", quirks=(quirk,)))

@@ -17,13 +17,18 @@ from quarantine.operations.papers import servers
 
 LIST_ALL: Final = "servers:list_all"
 
+_NONE: Final = "(none)"
+"""No project has this id: a rule that compares projects never holds by it."""
+
 
 def find(ask: Ask) -> Reply:
     """A page: of the caller's project, or for operators of any."""
     project = ask.query.get("project")
     # Everybody else gets the project of the token, whatever the query names.
     if not ask.may(LIST_ALL, {}):
-        own = _project(ask)
+        # A rule of the operator's may let in whoever has no project: he owns none of those either
+        # whose project nobody knows.
+        own = _project(ask) or _NONE
         if project not in (None, own):
             raise Fault(403, "forbidden", "expected the caller's own project, or none")
         project = own
@@ -71,17 +76,16 @@ def _project(ask: Ask) -> str:
 
 def _own(ask: Ask) -> Mapping[str, Any]:
     """The target of a list: the caller's project."""
-    # No project has this id, so the rule's comparison of projects never holds.
-    return {"project_id": _project(ask) or "(none)"}
+    return {"project_id": _project(ask) or _NONE}
 
 
 def _owner(ask: Ask) -> Mapping[str, Any]:
     """The target of one server: whose it is."""
     try:
-        return {"project_id": servers.owner(ask.plane, ask.names["server"]).project or "(none)"}
+        return {"project_id": servers.owner(ask.plane, ask.names["server"]).project or _NONE}
     except UnknownError:
         # As another project's: who may not see it does not learn whether it is there.
-        return {"project_id": "(none)"}
+        return {"project_id": _NONE}
 
 
 OPERATIONS: Final = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -150,6 +151,29 @@ def test_who_is_no_reader_of_the_project(
     if words.get("project_id") != "(none)":
         for server in (SERVER, UNSEEN):
             assert client.get(f"/v1/servers/{server}").status_code == 404
+
+
+def test_whoever_has_no_project_owns_nothing_by_any_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list has the caller's own servers alone, so an operator may let everybody ask: also with
+    a token that Keystone gave for no project."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text('"nvme_quarantine:servers:list": "@"\n')
+    (tmp_path / "site").mkdir()
+    site = Site(tmp_path / "site", options=f"[oslo_policy]\npolicy_file = {policy}\n")
+    with site.store() as store:
+        store.note_server(UNSEEN, "", "nobody")
+        store.note_server(SERVER, "p1", "somebody")
+    for project in (None, "", "p2"):
+        client = caller(monkeypatch, site, roles=[], project_id=project)
+        assert client.get("/v1/servers").json["servers"] == []
+    (one,) = (
+        caller(monkeypatch, site, roles=["reader"], project_id="p1")
+        .get("/v1/servers")
+        .json["servers"]
+    )
+    assert one["id"] == SERVER
 
 
 @pytest.mark.parametrize(

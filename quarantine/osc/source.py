@@ -203,8 +203,10 @@ class ApiSource:
             return self._checked(digest, trust)
         found = self._api.get("certificates", digest).document
         signed = self._api.text("certificates", digest, "signed")
-        return documents.understood(
-            lambda: CertificateLook(
+
+        def read() -> CertificateLook:
+            said, broken = tuple(map(str, found["problems"])), found["testimony"] == "contradicts"
+            return CertificateLook(
                 digest=digest,
                 token=signed,
                 body=dict(found["certificate"]),
@@ -212,10 +214,13 @@ class ApiSource:
                 key=str(found["key"]),
                 checked=BY_THE_API,
                 testimony=str(found["testimony"]),
-                contradictions=tuple(map(str, found["problems"])),
-                broken=found["testimony"] == "contradicts",
+                # The API has both kinds in one list, and a testimony that agrees has none of its.
+                contradictions=said if broken else (),
+                problems=() if broken else said,
+                broken=broken,
             )
-        )
+
+        return documents.understood(read)
 
     def papers(self, name: str) -> Papers:
         """As the API hands them over."""

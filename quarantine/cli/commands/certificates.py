@@ -99,7 +99,7 @@ class CertificateShow(ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
         shown = self.source.certificate(parsed_args.certificate, key_files(parsed_args))
         for line in shown.problems:
-            warn(f"a rotation: {line}")
+            warn(f"certificate {shown.digest}: {line}")
         if shown.broken:
             self.exit_code = EXIT_BROKEN
             for problem in shown.contradictions:

@@ -93,7 +93,7 @@ class CertificateLook:
     contradictions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
-    """Of rotations that could not be followed."""
+    """Of rotations that could not be followed; and what a later release signed too."""
     broken: bool = False
 
 

@@ -60,7 +60,9 @@ def show(visit: Visit) -> Shown:
         "shown": shown,
         "body": shown.signed.certificate if shown else None,
         "problem": problem,
-        "problems": [*shown.weighed.problems, *shown.problems] if shown else [],
+        "contradictions": shown.weighed.problems if shown else (),
+        # Of rotations of the key, and of what a later release signed: its testimony may agree.
+        "problems": shown.problems if shown else (),
     }
     return Shown("certificate.html", words, status=409 if problem else 200)
 

@@ -46,8 +46,8 @@ class DriveShow(ShowOne):
             return tuple(f"{one.host}/{one.address} {one.state}" for one in value)
         if name == "cases":
             return tuple(
-                f"{_minute(one.created_at)} {one.host}/{one.address} after "
-                f"{one.server or one.owner or 'nobody known'}: {one.digest}"
+                f"{_minute(one.created_at)} {one.host}/{one.address} after {_user(one)}: "
+                f"{one.digest}"
                 for one in value
             )
         return super().human(name, value)
@@ -69,6 +69,13 @@ class DriveHistory(Lister):
         names, values = self.source.drive(parsed_args.digest)
         cases = dict(zip(names, values, strict=True))["cases"]
         return self.table, [[getattr(one, name) for name in self.table] for one in cases]
+
+
+def _user(one: Any) -> str:
+    """Who had it. The record's word is Placement's; a host's own is no more than that."""
+    if one.server:
+        return str(one.server)
+    return f"{one.owner} by the host's word" if one.owner else "nobody known"
 
 
 def _minute(at: datetime | None) -> str:

@@ -218,3 +218,15 @@ def test_a_case_whose_row_is_damaged_is_shown() -> None:
     )
     (line,) = object.__new__(DriveShow).human("cases", (case,))
     assert line.startswith("unknown cmp1/0000:01:00.0 after nobody known: d")
+
+
+@pytest.mark.parametrize(("server", "owner", "said"), [
+    ("s", None, "after s: d"), ("s", "o", "after s: d"),
+    (None, "o", "after o by the host's word: d"),
+])  # fmt: skip
+def test_a_hosts_word_for_who_had_a_drive_is_called_so(
+    server: str | None, owner: str | None, said: str
+) -> None:
+    case = CertificateLine(1, "d" * 64, "cmp1", ONE.address, 1, "e", server, owner, None)
+    (line,) = object.__new__(DriveShow).human("cases", (case,))
+    assert said in line

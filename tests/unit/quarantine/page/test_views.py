@@ -310,6 +310,9 @@ def test_certificates_to_read_and_to_print(chain: Any) -> None:
     path = f"/page/certificates/{made[1].digest}"
     page = reader.page(path)
     assert "Testimony agrees" in page.text
+    assert f"{SERVER} by the host" in page.text
+    placements = reader.page(f"/page/certificates/{made[0].digest}").text
+    assert f"{SERVER} Issued" in placements
     sheet = reader.get(f"{path}/sheet")
     assert "Certificate of sanitization" in sheet.text
     policy = sheet.headers["Content-Security-Policy"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -14,7 +15,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
     from eraser.protocol.errors import EraserError
     from quarantine.cli.app import Shell
-    from quarantine.cli.output import warn
     from quarantine.errors import QuarantineError
 
     _open_streams()
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except (QuarantineError, EraserError) as error:
-        warn(str(error))
+        _tell(str(error))
         return error.exit_code
     except KeyboardInterrupt:
         # 128 and the number of SIGINT, as shells have it.
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # An error of a file has its name; what is left is of the stream that we print to.
         if error.errno not in _UNWRITTEN or error.filename is not None:
             raise
-        warn(f"stdout: not all is printed ({error.strerror}); what was asked for may be done")
+        _tell(f"stdout: not all is printed ({error.strerror}); what was asked for may be done")
         _stop_printing()
         return 1
 
@@ -55,6 +55,14 @@ def _open_streams() -> None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for the process's life
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _tell(words: str) -> None:
+    """On standard error, if that takes it: the exit code says it too, to whoever reads nothing."""
+    from quarantine.cli.output import warn
+
+    with contextlib.suppress(OSError):
+        warn(words)
 
 
 def _stop_printing() -> None:

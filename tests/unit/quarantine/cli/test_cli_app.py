@@ -348,6 +348,17 @@ def test_a_reader_that_went_away_is_worth_no_word(conf: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
+@pytest.mark.parametrize(("words", "behind", "code"), [
+    (("slot", "list", "--limit", "none"), "2>/dev/full", 2),
+    (("slot", "list", "--limit", "none"), "2> >(true)", 2),
+    (("slot", "list"), ">/dev/full 2>/dev/full", 1),
+])  # fmt: skip
+def test_an_error_that_nobody_reads_ends_with_its_code(
+    ready: Cli, conf: Path, words: tuple[str, ...], behind: str, code: int
+) -> None:
+    assert typed(conf, words, behind).returncode == code
+
+
 def test_values_as_people_and_machines_have_them() -> None:
     assert plain({"a": (SLOT, Path("/x"))}) == {"a": [str(SLOT), "/x"]}
     assert [text(value) for value in (None, True, 3, 0.5, "a\nb")] == ["", True, 3, 0.5, "a\\x0ab"]

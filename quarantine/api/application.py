@@ -280,6 +280,7 @@ def answer(environ: Environ, start: StartResponse, fault: Fault) -> Iterable[byt
     _mark(environ)
     said = faults.body(fault.status, fault.code, fault.detail, environ.get(REQUEST_ID, ""))
     raw = documents.dump(said)
+    # The length also where the body is left out: it is that of a GET (RFC 9110, 9.3.2).
     headers = [("Content-Type", documents.MEDIA_TYPE), ("Content-Length", str(len(raw)))]
     start(falcon.code_to_http_status(fault.status), [*headers, *fault.headers.items()])
     return [] if environ.get("REQUEST_METHOD") == "HEAD" else [raw]
@@ -290,6 +291,7 @@ def _router(plane: ServingPlane, authority: Authority) -> Application:
     # A form's body is no query, and a word without a value is told as wrong and not passed over.
     app.req_options.auto_parse_form_urlencoded = False
     app.req_options.keep_blank_qs_values = True
+    # Falcon goes by the nearest class, so its own errors still come to the serializer below.
     app.add_error_handler(Exception, _failed)
     app.set_error_serializer(_serialize)
     by_path: dict[str, dict[str, Operation]] = defaultdict(dict)

@@ -140,6 +140,7 @@ class HttpBasic:
         users = self._users()
         known = users.get(name)
         # bcrypt looks at 72 bytes, and raises for more of them.
+        # Who sends more is known by the first 72, as by htpasswd, which cuts them off too.
         given = password.encode()[:72]
         try:
             with self._checking:

@@ -108,6 +108,7 @@ def check_names(names: Mapping[str, str]) -> None:
 
 def check(value: Any, validator: Draft202012Validator, what: str) -> None:
     """Raises :class:`Fault` naming the first thing that is wrong."""
+    # One error, for a line of a command: of several the one that is nearest to the top.
     wrong = best_match(validator.iter_errors(value))
     if wrong is not None:
         where = ".".join([what, *map(str, wrong.absolute_path)])
@@ -120,6 +121,7 @@ def check(value: Any, validator: Draft202012Validator, what: str) -> None:
 
 def dump(value: Any) -> bytes:
     """ASCII, and without characters that begin a tag: drives and hosts chose some of the texts."""
+    # JSON has no NaN: it would be an answer that strict readers cannot take.
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")

@@ -50,7 +50,7 @@ _KINDS: Final[tuple[tuple[type[QuarantineError], int, str], ...]] = (
     (ConflictError, 409, "conflict"),
     (IllegalTransitionError, 409, "not-now"),
 )
-"""The first that fits."""
+"""The first that fits: what is unknown is bad input too, and what is stale a conflict."""
 
 AWAY: Final = (
     "the record, or a service behind it, does not answer; nothing was decided. The log has the "

@@ -48,7 +48,7 @@ def is_ours(given: str, names: Collection[str]) -> bool:
 
 
 def _without_port(given: str) -> str:
-    # An IPv6 address has colons of its own, and stands in brackets.
+    # An IPv6 address has colons of its own, and stands in brackets (RFC 3986, 3.2.2).
     if given.startswith("["):
         return given[1:].partition("]")[0]
     return given.partition(":")[0]

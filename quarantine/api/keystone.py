@@ -59,7 +59,7 @@ class Keystone:
             username=login.user,
             password=login.password,
             user_domain_name=login.domain,
-            include_catalog=False,
+            include_catalog=False,  # of a large cloud it is longer than the rest of the answer
             **scope,
         )
         try:

@@ -23,6 +23,7 @@ PAGE: Final = 100
 """Entries of a page where none are asked for."""
 
 _TAG: Final = re.compile(r'(W/)?"([\x21\x23-\x7e]{0,100})"')
+"""An entity-tag (RFC 9110, 8.8.3) of ASCII alone: ours are digests and numbers."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Ask:
         """This very request, with other words."""
         from urllib.parse import urlencode
 
+        # Without scheme and host: what a proxy before us is called nobody here knows for sure.
         said = {**self.query, **words}
         return f"{self.path}?{urlencode(said, doseq=True)}"
 
@@ -136,6 +138,7 @@ class Operation:
             elif len(texts) != 1:
                 raise Fault(400, "schema", f"query.{name[:60]}: expected it once")
             elif kind == "integer" and re.fullmatch(r"[0-9]{1,19}", texts[0], re.ASCII):
+                # 19 digits hold every number of a column; int() raises for some thousands of them.
                 # What is no plain number stays a text: the schema then refuses it and names it.
                 found[name] = int(texts[0])
             else:

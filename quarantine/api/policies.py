@@ -22,6 +22,7 @@ AS_SLOTS_HISTORY: Final = "rule:nvme_quarantine:slots:history"
 PREFIX: Final = "nvme_quarantine"
 
 _SCOPES: Final = ["system", "project"]
+"""Both: operators' tokens are of a project where a cloud does not use the scope of the system."""
 
 PERSONAS: Final = (
     policy.RuleDefault(
@@ -57,6 +58,7 @@ class Authority:
     def __init__(self, conf: cfg.ConfigOpts, rules: Mapping[str, str]) -> None:
         """``rules``: by the name of each operation's rule, its default."""
         self._enforcer = policy.Enforcer(conf)
+        # The defaults are of this release. A warning about each would be logged by every process.
         self._enforcer.suppress_default_change_warnings = True
         self._enforcer.register_defaults(defaults(rules))
         # At the start: what is wrong with a policy file shows before the first request.

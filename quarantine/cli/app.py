@@ -128,7 +128,7 @@ class Commands(CommandManager):
     """The table, so that a checkout needs nothing installed."""
 
     def __init__(self) -> None:
-        super().__init__(None)
+        super().__init__(None)  # with a group cliff would search all that is installed
         for words, place in COMMANDS.items():
             self.commands[words] = EntryPoint(words, f"quarantine.cli.commands.{place}", GROUP)
 
@@ -195,11 +195,14 @@ class Shell(App):
             metavar="FILE",
             help="repeatable, later ones win; default: /etc/nvme-quarantine/nvme-quarantine.conf",
         )
+        # From the first word that is no option on all is the command's own.
         parser.add_argument("command", nargs=argparse.PARSER, metavar="COMMAND")
         return parser
 
     def run(self, argv: list[str]) -> int:
         """Runs one command; returns its exit code."""
+        # Not cliff's own: that one opens a shell where no command is named, has two codes for all
+        # errors, and tells them with tracebacks.
         self.options = self.parser.parse_args(argv)
         return self.run_subcommand(self.options.command)
 

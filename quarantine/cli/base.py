@@ -217,6 +217,7 @@ class Lister(_Formatted[ListFormatter], lister.Lister):
         column_names: Sequence[str],
         data: Iterable[Sequence[Any]],
     ) -> int:
+        # Programs get every column: one more among theirs breaks none that goes by names.
         if parsed_args.formatter == "table" and not parsed_args.columns:
             # An API says less of some things.
             parsed_args.columns = [name for name in self.table if name in column_names]

@@ -25,6 +25,7 @@ def plain(value: Any) -> Any:
     """Slots, dataclasses, enums and times as JSON values."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    # Lines too: YAML's safe writer takes no subclass of str.
     if isinstance(value, Slot | Path | Lines):
         return str(value)
     if isinstance(value, Mapping):

@@ -23,6 +23,7 @@ from quarantine.operations.campaigns import (
 def preview(ask: Ask) -> Reply:
     """What one would come to."""
     percent = ask.query.get("keep_percent")
+    # In a query whole percents: read_query() knows no fractions.
     keep = campaigns.KEEP if percent is None else percent / 100
     query = query_of(ask.query, "query")
     found = campaigns.preview(ask.plane, query, keep=keep, limit=ask.limit)

@@ -215,7 +215,7 @@ OPERATIONS: Final = (
         "Get a certificate's signed text",
         signed,
         "certificates:get",
-        media_type="application/jose",
+        media_type="application/jose",  # a compact JWS (RFC 7515, 9.2.1)
         **_READ,
     ),
     Operation(

@@ -271,7 +271,8 @@ def read_marker(text: str, order: SlotOrder) -> tuple[Any, Any]:
             raise wrong
         return host, address.lower()
     at, _, number = text.partition("~")
-    # Eighteen digits fit the 64 bits of a column.
+    # Several slots entered a state at one time: the row's number tells them apart. Eighteen digits
+    # fit the 64 bits of a column.
     if not (number.isascii() and number.isdigit() and len(number) <= 18):
         raise wrong
     return read_moment(at, "query.marker"), int(number)

@@ -175,6 +175,7 @@ class CampaignAdvance(_One):
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
         from quarantine.operations import campaigns
 
+        # No act of the API's: there the running service does it.
         campaigns.advance(self.plane, parsed_args.id)
         return self.source.campaigns.one(parsed_args.id)
 

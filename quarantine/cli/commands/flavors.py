@@ -97,7 +97,7 @@ class FlavorCreate(_FlavorRows):
 class FlavorConfig(ShowOne, _FlavorArguments):
     """Print the lines of nova.conf that belong to the flavors, for each service and host."""
 
-    formatter_default = "value"
+    formatter_default = "value"  # lines to be pasted into files, without a table's frame
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
         texts = flavors.configuration(self.plane, self.wish(parsed_args))

@@ -33,6 +33,7 @@ class KeyCreate(_PublicKey):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         made = keys.create(self.plane, parsed_args.output)
+        # On stderr: stdout has the key alone, for a file on hosts and with auditors.
         warn(
             f"key create: {made.path} has mode 0600; the service has to run as its owner, "
             f"{made.owner}"

@@ -29,6 +29,7 @@ STEADY_SECONDS = 60.0
 """A worker that ran this long ended by bad luck: the pauses begin anew."""
 
 POLL_SECONDS = 0.2
+"""Between two looks at a child or a parent: no wait of Python's is for a process and an event."""
 
 
 class Supervisor:
@@ -38,6 +39,8 @@ class Supervisor:
         self._argv = argv
         self._stop_timeout = stop_timeout
         self._stop = threading.Event()
+        # A daemon: where the service fails before stop(), its process must end all the same. The
+        # worker sees that its parent is gone.
         self._thread = threading.Thread(target=self._keep, name="supervisor", daemon=True)
 
     def start(self) -> None:

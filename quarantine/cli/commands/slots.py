@@ -45,6 +45,7 @@ class SlotList(Lister):
             self._found = names, list(rows)
             if self._found != shown:
                 super().run(parsed_args)
+                # Into a pipe it would come with the next change, or later.
                 self.app.stdout.flush()
             shown = self._found
             time.sleep(WATCH_SECONDS)

@@ -22,6 +22,7 @@ class StoreEnrolment:
 
     def take(self, wish: EnrolmentWish) -> Enrolment:
         """As the slots are now, or as the plan that was seen has them."""
+        # By the kernel's word and no --by: who takes slots in says so with his login.
         request, reason, by = _request(wish), wish.reason, Initiator(users.who())
         if not wish.seen:
             return _said(enrol.take(self._plane, request, reason=reason, by=by))

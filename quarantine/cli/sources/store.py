@@ -85,7 +85,8 @@ class StoreSource:
         """The last first."""
         wanted, found = None if event is None else Event(event), list[HistoryRow]()
         more: int | None = None
-        # By line numbers, and not by chunks: the record says itself where the next page begins.
+        # Not by in_chunks(): the record says itself where the next page begins, for a page may be
+        # short where lines of it cannot be read.
         while limit is None or len(found) < limit:
             most = CHUNK if limit is None else min(CHUNK, limit - len(found))
             lines, more = history.page(

@@ -6,7 +6,6 @@ from datetime import UTC, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
-from eraser.protocol.identity import Slot
 from quarantine.api import schemas
 from quarantine.api.resources.maintenances import read_marker
 from quarantine.errors import BadInputError, ConflictError, StaleError, UnknownError
@@ -176,7 +175,10 @@ def _path(subject: Subject) -> str:
     """Quoted: it goes into a header."""
     if not subject.address:
         return f"/hosts/{quote(subject.host, safe='')}/maintenance"
-    return f"/slots/{quote(slots.name(Slot(subject.host, subject.address)), safe=':')}/maintenance"
+    # As Nova names the provider, and not by a Slot: a damaged row has an address that is none, and
+    # would be the end of the whole list.
+    name = f"{subject.host}_{subject.address.upper()}"
+    return f"/slots/{quote(name, safe=':')}/maintenance"
 
 
 def _back(visit: Visit) -> str:

@@ -49,6 +49,18 @@ def test_a_life(site: Site, admin: Visitor) -> None:
     assert "1 in effect" in admin.page("/page/maintenances").text
 
 
+def test_a_row_with_an_address_that_is_none_hides_no_other(site: Site, admin: Visitor) -> None:
+    for name in NAMES[:2]:
+        path = f"/page/slots/{name}/maintenance"
+        assert admin.act(path, "begin", reason="its cable", until=soon()).status_code == 303
+    with site.store() as store, writing(store._engine) as db:
+        odd = models.maintenances.c.address == NAMES[0].partition("_")[2]
+        assert db.execute(sa.update(models.maintenances).where(odd).values(address="x")).rowcount
+    text = admin.page("/page/maintenances").text
+    assert "2 in effect" in text
+    assert NAMES[1].partition("_")[2] in text
+
+
 def long_ago(site: Site) -> None:
     """All slots, and two hosts that were registered since: whoever waits for them is late."""
     with site.store() as store:

@@ -411,7 +411,16 @@ CERTIFICATE: Final = record(
             **TEXT,
             "description": "What the kept order and report say of it: agrees, contradicts, ...",
         },
-        "problems": {"type": "array", "items": TEXT},
+        "contradictions": {
+            "type": "array",
+            "items": TEXT,
+            "description": "Where it says otherwise than itself, or than its order and report.",
+        },
+        "problems": {
+            "type": "array",
+            "items": TEXT,
+            "description": "The same; keys that could not be followed; what is not known here.",
+        },
         "certificate": {"type": "object", "description": "As docs/certificates.md describes it."},
     }
 )

@@ -206,6 +206,9 @@ class ApiSource:
 
         def read() -> CertificateLook:
             said, broken = tuple(map(str, found["problems"])), found["testimony"] == "contradicts"
+            # An API of an earlier release has both kinds in one list alone, and a testimony that
+            # agrees has none of its.
+            contradictions = tuple(map(str, found.get("contradictions", said if broken else ())))
             return CertificateLook(
                 digest=digest,
                 token=signed,
@@ -214,10 +217,9 @@ class ApiSource:
                 key=str(found["key"]),
                 checked=BY_THE_API,
                 testimony=str(found["testimony"]),
-                # The API has both kinds in one list, and a testimony that agrees has none of its.
-                contradictions=said if broken else (),
-                problems=() if broken else said,
-                broken=broken,
+                contradictions=contradictions,
+                problems=tuple(line for line in said if line not in contradictions),
+                broken=broken or bool(contradictions),
             )
 
         return documents.understood(read)

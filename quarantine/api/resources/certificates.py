@@ -70,7 +70,8 @@ def show(ask: Ask) -> Reply:
             "headline": shown.headline,
             "key": shown.signed.key,
             "testimony": shown.weighed.standing.value,
-            "problems": [*shown.weighed.problems, *shown.problems],
+            "contradictions": list(shown.contradictions),
+            "problems": [*shown.contradictions, *shown.problems],
             "certificate": codec.plain(shown.signed.certificate),
         }
     )

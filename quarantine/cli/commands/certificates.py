@@ -103,7 +103,7 @@ class CertificateShow(ShowOne):
         if shown.broken:
             self.exit_code = EXIT_BROKEN
             for problem in shown.contradictions:
-                warn(f"certificate {shown.digest}: its testimony contradicts it: {problem}")
+                warn(f"certificate {shown.digest}: it is contradicted: {problem}")
         if parsed_args.formatter in MACHINES:
             return ("certificate", "jws"), (shown.body, shown.token)
         return self.dict2columns(_summary(shown))

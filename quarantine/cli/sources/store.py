@@ -229,7 +229,7 @@ def look(shown: certificates.ShownCertificate) -> CertificateLook:
         key=signed.key,
         checked=HERE,
         testimony=weighed.standing,
-        contradictions=weighed.problems,
+        contradictions=shown.contradictions,
         remarks=weighed.remarks,
         problems=shown.problems,
         broken=shown.broken,

@@ -36,7 +36,7 @@ from quarantine.service.parts import Parts
 
 @dataclass(frozen=True)
 class ShownCertificate:
-    """One certificate whose signature holds, against the testimony in the record."""
+    """One certificate whose signature holds, against itself and the testimony in the record."""
 
     signed: SignedCertificate
     weighed: TestimonyResult
@@ -44,9 +44,16 @@ class ShownCertificate:
     """Of rotations of the key that could not be followed; and what a later release signed too."""
 
     @property
+    def contradictions(self) -> tuple[str, ...]:
+        """By what it is contradicted. A signature says whose word it is, and not that it agrees
+        with itself."""
+        own = consistency.contradictions(self.signed.certificate)
+        return (*(f"by itself: {line}" for line in own), *self.weighed.problems)
+
+    @property
     def broken(self) -> bool:
-        """Its testimony contradicts it."""
-        return self.weighed.standing is TestimonyStanding.CONTRADICTS
+        """It is contradicted, by itself or by its testimony."""
+        return self.weighed.standing is TestimonyStanding.CONTRADICTS or bool(self.contradictions)
 
     @property
     def headline(self) -> str:

@@ -60,7 +60,7 @@ def show(visit: Visit) -> Shown:
         "shown": shown,
         "body": shown.signed.certificate if shown else None,
         "problem": problem,
-        "contradictions": shown.weighed.problems if shown else (),
+        "contradictions": shown.contradictions if shown else (),
         # Of rotations of the key, and of what a later release signed: its testimony may agree.
         "problems": shown.problems if shown else (),
     }

@@ -93,10 +93,15 @@ def translated(service: str, error: Exception, what: str, roles: str = "") -> Qu
     if isinstance(error, keystone.ConnectionError):
         return UnavailableError(f"{service} does not answer ({what}): {text}")
     # Without a status nobody knows what became of the request: as after a 500.
+    status = 0
     if isinstance(error, keystone.HttpError):
-        return _failure(service, int(error.http_status or 500), text, what, roles)
-    if isinstance(error, sdk.HttpException):
-        return _failure(service, int(error.status_code or 500), text, what, roles)
+        status = int(error.http_status or 500)
+    elif isinstance(error, sdk.HttpException):
+        status = int(error.status_code or 500)
+    # An answer of the service itself is returned and never raised: this one is of whoever was asked
+    # before it, for a token, and its 404 or 409 says nothing of a server, a slot or a generation.
+    if status and status not in (404, 409):
+        return _failure(service, status, text, what, roles)
     if isinstance(error, keystone.ClientException | sdk.SDKException):
         return UnavailableError(f"{service} cannot be asked ({what}): {text}")
     raise error

@@ -1,0 +1,50 @@
+"""What came of a request to a service of the cloud: its own answer, or that nobody asked it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from keystoneauth1 import exceptions as keystone
+
+from quarantine.cloud.compute import Compute
+from quarantine.cloud.placement import Placement
+from quarantine.errors import QuarantineError, UnavailableError
+
+SERVER = "5a1c6b42-0d3f-4b8e-9f43-2f9b4c1c8a11"
+
+
+def _never_asked(error: Exception) -> Any:
+    """A cloud whose Keystone gives no token: openstacksdk raises that instead of any answer."""
+
+    def request(*_words: object, **_options: object) -> None:
+        raise error
+
+    return SimpleNamespace(
+        compute=SimpleNamespace(request=request), placement=SimpleNamespace(request=request)
+    )
+
+
+@pytest.mark.parametrize(
+    "error", [keystone.NotFound("no such page"), keystone.Conflict("try again")], ids=repr
+)
+def test_what_keystone_answers_is_no_word_of_the_service_about_a_server_or_a_slot(
+    error: keystone.HttpError,
+) -> None:
+    """A proxy before Keystone that is set up anew answers 404 to the token that is renewed."""
+    cloud = _never_asked(error)
+    for ask in (
+        lambda: Compute(cloud).server(SERVER),
+        lambda: Compute(cloud).migrations_of(SERVER),
+        lambda: Compute(cloud).service_host("cmp1"),
+        lambda: Placement(cloud).holders(SERVER),
+        lambda: Placement(cloud).traits(SERVER),
+    ):
+        with pytest.raises(UnavailableError, match="cannot be asked"):
+            ask()
+
+
+def test_a_cloud_whose_user_is_refused_is_a_matter_of_its_configuration() -> None:
+    with pytest.raises(QuarantineError, match="needs the admin role"):
+        Compute(_never_asked(keystone.Unauthorized("wrong password"))).server(SERVER)

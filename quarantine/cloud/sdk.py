@@ -73,6 +73,10 @@ def call(
         return {}
     if 200 <= status < 300:
         return _decoded(service, answer, what)
+    if status == 404:
+        # Both services say "no such thing" in JSON. A proxy that has no way to them says it in
+        # HTML, and then nobody knows what is there.
+        _decoded(service, answer, what)
     if status == 409 and method == "GET":
         # Nothing was asked to change: a conflict here is no verdict on a generation of ours.
         raise UnavailableError(f"{service} answered 409 to {what}; look again later")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -48,3 +49,32 @@ def test_what_keystone_answers_is_no_word_of_the_service_about_a_server_or_a_slo
 def test_a_cloud_whose_user_is_refused_is_a_matter_of_its_configuration() -> None:
     with pytest.raises(QuarantineError, match="needs the admin role"):
         Compute(_never_asked(keystone.Unauthorized("wrong password"))).server(SERVER)
+
+
+def _answering(status: int, text: str) -> Any:
+    """A cloud in which every request gets that answer."""
+
+    def request(*_words: object, **_options: object) -> Any:
+        content = text.encode()
+        return SimpleNamespace(
+            status_code=status, text=text, content=content, json=lambda: json.loads(text)
+        )
+
+    return SimpleNamespace(
+        compute=SimpleNamespace(request=request), placement=SimpleNamespace(request=request)
+    )
+
+
+def test_a_proxys_page_does_not_say_that_a_server_or_a_slot_is_gone() -> None:
+    """An unfinished migration whose server is gone keeps nobody from an erase."""
+    proxy = _answering(404, "<html><body><h1>404 Not Found</h1></body></html>")
+    for ask in (
+        lambda: Compute(proxy).server(SERVER),
+        lambda: Compute(proxy).migrations_of(SERVER),
+        lambda: Placement(proxy).holders(SERVER),
+    ):
+        with pytest.raises(UnavailableError, match="is a proxy in between"):
+            ask()
+    nova = _answering(404, '{"itemNotFound": {"code": 404, "message": "no such server"}}')
+    assert Compute(nova).server(SERVER) is None
+    assert Compute(nova).migrations_of(SERVER) == []

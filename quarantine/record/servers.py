@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from quarantine.record.database import models
 from quarantine.record.database.base import Repository
+from quarantine.record.database.damaged import readable
 from quarantine.record.database.lines import named_page
 from quarantine.record.words.facts import GoodPass, ServerOwner
 from quarantine.record.words.texts import storable
@@ -77,7 +78,8 @@ class ServerRepository(Repository):
                 db.execute(sa.insert(_PASSES).values(name=name, **said))
 
     def passes(self) -> list[GoodPass]:
-        """The last good one of each."""
+        """The last good one of each; one that cannot be read counts as none."""
+        columns = (_PASSES.c.name, _PASSES.c.at, _PASSES.c.within)
+        query = sa.select(*columns).order_by(_PASSES.c.name)
         with self._reading() as db:
-            found = db.execute(sa.select(_PASSES).order_by(_PASSES.c.name)).mappings()
-            return [GoodPass(**row) for row in found]
+            return [GoodPass(*row) for row in readable(db, query, columns, _PASSES.c.name)]

@@ -55,11 +55,13 @@ class Authenticator:
         typ: str,
         kind: str,
         claims: Callable[[Message], str],
+        sender: str = "",
     ) -> tuple[HostRecord, Message, bytes]:
         """The verified message, its sender, whose registered key signed it, and its bytes.
 
-        ``claims`` reads the sender's name off a message. What a life of the host said that is not
-        the registered one is refused too. Raises :class:`RefusedError` (recorded).
+        ``claims`` reads the sender's name off a message; ``sender``: it lay in that host's list,
+        empty where that is not known. What a life of the host said that is not the registered one
+        is refused too. Raises :class:`RefusedError` (recorded).
         """
         name, seen = "", b""
         try:
@@ -67,7 +69,11 @@ class Authenticator:
             message = codec.load(cls, seen, kind)
             name = host_name(claims(message))
         except (BadWireError, ValueError) as error:
-            self.refuse(kind, name, str(error), seen or repr(token)[:EXCERPT].encode())
+            self.refuse(kind, sender, str(error), seen or repr(token)[:EXCERPT].encode())
+        # Before the signature, whose refusal would be the named host's: it said nothing.
+        if sender and name != sender:
+            reason = f"expected a word of host {sender} in its list, found one as of host {name}"
+            self.refuse(kind, sender, reason, seen)
         host = self._store.host(name)
         if host is None:
             self.refuse(kind, name, f"{name}: expected a registered host", seen, known=False)

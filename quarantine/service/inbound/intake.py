@@ -71,10 +71,10 @@ HOSTS_SECONDS: Final = 5.0
 class TakesMessages(Protocol):
     """What the intake asks of :class:`quarantine.service.inbound.messages.Inbox`."""
 
-    def report(self, token: str) -> object: ...
-    def receipt(self, token: str) -> object: ...
-    def hello(self, token: str) -> object: ...
-    def progress(self, token: str) -> object: ...
+    def report(self, token: str, sender: str) -> object: ...
+    def receipt(self, token: str, sender: str) -> object: ...
+    def hello(self, token: str, sender: str) -> object: ...
+    def progress(self, token: str, sender: str) -> object: ...
     def bell(self, host: str, address: str | None = None) -> float: ...
     @property
     def unreached(self) -> list[Slot]: ...
@@ -208,22 +208,23 @@ class Lane:
 
     def _handle(self, kind: MessageKind, host: str, text: str) -> bool:
         """Runs one message; whether it is done with. A refused one is: it is on record."""
+        who = host or "of an earlier release"
         try:
             if kind is MessageKind.BELL:
                 self._ring(host, text)
             else:
-                work: Callable[[str], object] = getattr(self.inbox, kind.value)
-                work(text)
+                work: Callable[[str, str], object] = getattr(self.inbox, kind.value)
+                work(text, host)
         except (ConflictError, UnavailableError) as error:
             if kind in URGENT:
-                LOG.warning("a %s of host %s is tried again: %s", kind, host, error)
+                LOG.warning("a %s of host %s is tried again: %s", kind, who, error)
                 return False
-            LOG.info("a %s of host %s dropped, the next one will do: %s", kind, host, error)
+            LOG.info("a %s of host %s dropped, the next one will do: %s", kind, who, error)
         except QuarantineError as error:
-            LOG.error("a %s of host %s: %s", kind, host, error)
+            LOG.error("a %s of host %s: %s", kind, who, error)
         except Exception:
             # Ours to mend; the host's next message must not wait behind it.
-            LOG.exception("a %s of host %s", kind, host)
+            LOG.exception("a %s of host %s", kind, who)
         return True
 
     def _ring(self, host: str, address: str) -> None:
@@ -277,7 +278,8 @@ class Lane:
         elif message.kind is MessageKind.BELL:
             self._hint(message.payload)
         else:
-            done = self._handle(message.kind, "of an earlier release", message.payload)
+            # All hosts share that queue: whose a message is, it says alone.
+            done = self._handle(message.kind, "", message.payload)
         if done:
             self.lists.remove(name, entry)
         else:

@@ -118,13 +118,14 @@ class Inbox:
         self._past = PastHellos(self.monotonic)
         self._ruling_writer = RulingWriter(self.store, self.registrar, self.clock)
 
-    def report(self, token: str) -> ReasonedRuling:
-        """A host's report. Raises :class:`RefusedError` (recorded) where it counts for nothing.
+    def report(self, token: str, sender: str = "") -> ReasonedRuling:
+        """A host's report; ``sender``: whose list it lay in, where that is known, here and in the
+        others. Raises :class:`RefusedError` (recorded) where it counts for nothing.
 
         :class:`ConflictError` and :class:`UnavailableError` mean: try the same message again.
         """
         host, report, raw = self._authenticator.open(
-            token, EraseReport, REPORT_TYPE, "report", _slot_host
+            token, EraseReport, REPORT_TYPE, "report", _slot_host, sender
         )
         digest = hashlib.sha256(raw).hexdigest()
         with named(case=report.order_id):
@@ -184,10 +185,10 @@ class Inbox:
         self._ruling_writer.hold(record, report, digest, decision)
         return decision
 
-    def progress(self, token: str) -> None:
+    def progress(self, token: str, sender: str = "") -> None:
         """A host's progress: shown to people, decides nothing."""
         _host, progress, _raw = self._authenticator.open(
-            token, Progress, PROGRESS_TYPE, "progress", _slot_host
+            token, Progress, PROGRESS_TYPE, "progress", _slot_host, sender
         )
         order, last = self._sequences.get(progress.slot, ("", 0))
         if order == progress.order_id and last >= progress.sequence:
@@ -218,13 +219,13 @@ class Inbox:
             return
         self._sequences[progress.slot] = progress.order_id, progress.sequence
 
-    def receipt(self, token: str) -> None:
+    def receipt(self, token: str, sender: str = "") -> None:
         """A host's word about a ticket. Raises as :meth:`report` does.
 
         Valid lets the slot be given back. Anything else ends the case: a ticket is never revived.
         """
         host, receipt, raw = self._authenticator.open(
-            token, TicketReceipt, RECEIPT_TYPE, "receipt", _slot_host
+            token, TicketReceipt, RECEIPT_TYPE, "receipt", _slot_host, sender
         )
         with named(case=receipt.order_id):
             self._receipted(host, receipt, raw)
@@ -240,12 +241,12 @@ class Inbox:
             return
         raise ConflictError(f"{receipt.slot}: expected to record a receipt, lost every round")
 
-    def hello(self, token: str) -> None:
+    def hello(self, token: str, sender: str = "") -> None:
         """A host is alive and names the drives in its slots: see ``drive_inventory``."""
-        if self._said_again(token):
+        if self._said_again(token, sender):
             return
         host, hello, raw = self._authenticator.open(
-            token, Hello, HELLO_TYPE, "hello", lambda h: h.host
+            token, Hello, HELLO_TYPE, "hello", lambda h: h.host, sender
         )
         if hello.sequence <= host.sequence and self._past.goes_on(host.name, hello.sequence):
             self._authenticator.refuse(
@@ -282,12 +283,14 @@ class Inbox:
         for slot in changed:
             self._look(slot)
 
-    def _said_again(self, token: str) -> bool:
+    def _said_again(self, token: str, sender: str) -> bool:
         """Whether a hello says what its host said last, of which nothing followed; then it is on
         record that the host lives. False for everything else, also for what will be refused."""
         try:
             seen = signing.unverified_payload(token, "hello")
             hello = codec.load(Hello, seen, "hello")
+            if sender and hello.host != sender:
+                return False
             known = self._same.again(hello)
             # The costly check of the signature comes last; nothing that was read counts without it.
             if known is None or signing.verify(token, known.key, HELLO_TYPE, "hello") != seen:

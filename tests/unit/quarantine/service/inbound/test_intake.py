@@ -110,16 +110,16 @@ class FakeInbox:
         if error := self.errors.get(given[0]):
             raise error
 
-    def report(self, token: str) -> None:
+    def report(self, token: str, sender: str) -> None:
         self._take("report", token)
 
-    def receipt(self, token: str) -> None:
+    def receipt(self, token: str, sender: str) -> None:
         self._take("receipt", token)
 
-    def hello(self, token: str) -> None:
+    def hello(self, token: str, sender: str) -> None:
         self._take("hello", token)
 
-    def progress(self, token: str) -> None:
+    def progress(self, token: str, sender: str) -> None:
         self._take("progress", token)
 
     def bell(self, host: str, address: str | None = None) -> float:

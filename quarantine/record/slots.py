@@ -270,6 +270,10 @@ class SlotRepository(Repository):
         values |= {"alarm": ""} | rows.columns(changes)
         entered_at = _after_look(record.read_at, now)
         values |= {"state": state.value, "reason": storable(reason), "entered_at": entered_at}
+        if _is_to_come(record.read_at, now):
+            # Noted before our clock was set back, so it was before this step. Left as it is, the
+            # new state would count as looked at until that time comes.
+            values["read_at"] = now - timedelta.resolution
         # Of this hold or of none: nothing that the slot was held for before counts any more.
         values["hold_code"] = None if code is None else code.value
         if certificate is not None and event is Event.CERTIFIED:
@@ -375,6 +379,10 @@ def _after_look(read_at: datetime | None, now: datetime) -> datetime:
     if read_at is None or not now < read_at <= now + CLOCKS_APART:
         return now
     return read_at + timedelta.resolution
+
+
+def _is_to_come(at: datetime | None, now: datetime) -> bool:
+    return at is not None and at > now + CLOCKS_APART
 
 
 def _append(

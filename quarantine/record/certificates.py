@@ -104,11 +104,12 @@ class CertificateRepository(Repository):
             return None if row is None else rows.certificate(row)
 
     def certificates_beginning(self, text: str) -> list[StoredCertificate]:
-        """Those whose digest begins so; two where there are more."""
+        """Those whose digest begins so; two where there are more. Raises
+        :class:`UnreadableError`."""
         digest = _TABLE.c.digest
         # A range, which the index has; g is what follows on f.
         query = sa.select(_TABLE).where(digest >= text, digest < f"{text}g").order_by(digest)
-        with self._reading() as db:
+        with self._reading() as db, told(f"certificate {text}"):
             found = db.execute(query.limit(2)).mappings()
             return [rows.certificate(row) for row in found]
 

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.inbound import MessageKind, key
 from eraser.protocol.report import REPORT_TYPE, Hello, SeenDrive
+from quarantine.errors import UnreadableError
 from quarantine.evidence import certificate
 from quarantine.record.database import damaged, engine
 from quarantine.record.store import Store
@@ -514,3 +515,19 @@ def test_who_approved_a_document_before_is_not_named_for_one_that_cannot_be_read
     )
     found = store.approved(PROFILE)
     assert (None if found is None else found.approved_by) == named
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("created_at", "'noon'"), ("generation", "'x'"), ("host", "x'ff00'")]
+)
+def test_a_damaged_certificate_is_told_by_the_beginning_of_its_digest_too(
+    plane: Plane, column: str, value: str
+) -> None:
+    plane.ordered()
+    plane.inbox.report(plane.report())
+    digest = plane.record().certificate or ""
+    assert [one.digest for one in plane.store.certificates_beginning(digest[:8])] == [digest]
+    damage(plane.store, "certificates", column, value)
+    for ask in (plane.store.certificate, plane.store.certificates_beginning):
+        with pytest.raises(UnreadableError, match="damaged row"):
+            ask(digest)

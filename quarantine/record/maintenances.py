@@ -17,7 +17,7 @@ from quarantine.errors import StaleError
 from quarantine.record import slots
 from quarantine.record.database import models, rows
 from quarantine.record.database.base import Repository
-from quarantine.record.database.damaged import UNREADABLE, of_the_row
+from quarantine.record.database.damaged import UNREADABLE, of_the_row, told
 from quarantine.record.database.maintained import present
 from quarantine.record.database.rows import Row
 from quarantine.record.words.facts import Initiator, Maintenance, Subject
@@ -44,8 +44,8 @@ class MaintenanceRepository(Repository):
         slot's history too.
 
         ``behind``: the version in effect now has to be one of these, 0 for none. Raises
-        :class:`StaleError` where it is not, and :class:`ConflictError` where somebody else has the
-        word in this moment.
+        :class:`StaleError` where it is not, :class:`ConflictError` where somebody else has the
+        word in this moment, and :class:`UnreadableError` where no place is left for the next one.
         """
         now = self._clock()
         with self._writing() as db:
@@ -60,7 +60,7 @@ class MaintenanceRepository(Repository):
                 sa.insert(_TABLE).values(
                     host=subject.host,
                     address=subject.address,
-                    version=(last.version if last else 0) + 1,
+                    version=_newest_version(db, subject) + 1,
                     at=now,
                     until=until,
                     reason=storable(reason),
@@ -171,9 +171,19 @@ def _same(subject: Subject) -> sa.ColumnElement[bool]:
 
 
 def _last(db: sa.Connection, subject: Subject) -> Maintenance | None:
+    """None where nothing was said, and where the last word cannot be read: it silences nothing."""
     query = sa.select(_TABLE).where(_same(subject)).order_by(_TABLE.c.version.desc()).limit(1)
-    row = db.execute(query).mappings().first()
-    return None if row is None else _record(row)
+    return next(iter(_readable(db, query)), None)
+
+
+def _newest_version(db: sa.Connection, subject: Subject) -> int:
+    """Of the last word, which may be one that cannot be read; 0 where nothing was said."""
+    with told(f"maintenance of {subject}"):
+        newest = db.scalar(sa.select(sa.func.max(_TABLE.c.version)).where(_same(subject)))
+        # SQLite has text above all numbers: whatever follows would count as an older word.
+        if newest is not None and not isinstance(newest, int):
+            raise ValueError("the number of a word is none")
+    return newest or 0
 
 
 def _readable(db: sa.Connection, query: sa.Select[Any]) -> list[Maintenance]:

@@ -17,7 +17,13 @@ from eraser.protocol.identity import Slot
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cloud.facts import View
 from quarantine.doors import MACHINE
-from quarantine.errors import BadInputError, ConflictError, StaleError, UnknownError
+from quarantine.errors import (
+    BadInputError,
+    ConflictError,
+    StaleError,
+    UnknownError,
+    UnreadableError,
+)
 from quarantine.operations import hosts, maintenance, slots
 from quarantine.operations.maintenance import Initiator, Subject
 from quarantine.operations.overview import capacity
@@ -412,3 +418,27 @@ def test_people_see_it(plane: Plane, store: Store, clock: Clock) -> None:
     clock.forward(3600)
     assert slots.show(plane, ONE).maintenance == ""
     assert "maintenance" not in capacity.show(plane)[0].says
+
+
+@pytest.mark.parametrize("damage", ["at = 'noon'", "until = 'noon'"])
+def test_a_word_that_cannot_be_read_silences_nothing_and_another_one_follows_it(
+    store: Store, damage: str
+) -> None:
+    until = START + timedelta(hours=1)
+    store.put_maintenance(HOST, until=until, reason="fans", by=ADA)
+    with door.writing(store._engine) as db:
+        db.execute(sa.text(f"UPDATE maintenances SET {damage}"))  # noqa: S608
+    assert store.maintenance(HOST) is None
+    again = store.put_maintenance(HOST, until=until, reason="fans", by=ADA, behind=(0,))
+    assert again.version == 2
+    assert store.maintenance(HOST) == again
+    assert store.maintenances() == [again]
+
+
+def test_no_word_follows_one_whose_place_cannot_be_told(store: Store) -> None:
+    until = START + timedelta(hours=1)
+    store.put_maintenance(HOST, until=until, reason="fans", by=ADA)
+    with door.writing(store._engine) as db:
+        db.execute(sa.text("UPDATE maintenances SET version = 'x'"))
+    with pytest.raises(UnreadableError, match="maintenance of host"):
+        store.put_maintenance(HOST, until=until, reason="fans", by=ADA)

@@ -19,7 +19,12 @@ from quarantine.errors import ConflictError
 from quarantine.logs import named
 from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotChanges, SlotRecord
-from quarantine.record.words.states import Custody, State
+from quarantine.record.words.states import (
+    FREE_TO_SCHEDULE,
+    WAITING_FOR_PEOPLE,
+    Custody,
+    State,
+)
 from quarantine.rules import absence
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.alarmbook import SlotInState, alarm
@@ -53,6 +58,9 @@ _LAST: Final = frozenset(
     {ActionKind.NOTHING, ActionKind.WAIT, ActionKind.TICKET, ActionKind.ORDER, ActionKind.RESEND}
 )
 """Steps that end a look."""
+
+_UNWAITING: Final = FREE_TO_SCHEDULE | WAITING_FOR_PEOPLE | {State.IN_USE}
+"""States in which a slot waits for what a look says, and for nothing else."""
 
 _ORDERS: Final = frozenset({ActionKind.ORDER, ActionKind.RESEND})
 """Steps that may end with an erase."""
@@ -164,7 +172,9 @@ class Looks:
                         if action.act in _ORDERS:
                             self._require_unmoved(record, view)
                         if action.act in _LAST:
-                            return self._noted(self._last(record, action), view, context)
+                            after = self._last(record, action)
+                            done = action.act is ActionKind.NOTHING
+                            return self._noted(after, view, context, done=done)
                 except ConflictError as error:
                     LOG.info("%s: %s", slot, error)
         LOG.warning("%s: still changing after %d steps; the next look goes on", slot, _STEPS)
@@ -273,9 +283,11 @@ class Looks:
         since = now if returning or began.state is State.AVAILABLE else began.entered_at
         return self._orphan_guests.of(record, (now - since).total_seconds())
 
-    def _noted(self, record: SlotRecord, view: View | None, context: SlotContext) -> SlotRecord:
+    def _noted(
+        self, record: SlotRecord, view: View | None, context: SlotContext, *, done: bool
+    ) -> SlotRecord:
         """The look is over. Its generation is kept only where nothing is left to do in the slot: a
-        slot that is not settled stays due, whoever looks next."""
+        slot that is not settled stays due, whoever looks next. ``done``: it waits for nothing."""
         now = self._clock()
         settled = view is None or _settled(record, view, context)
         # Without inventory there is nothing to schedule: absent, like a slot without a provider.
@@ -283,7 +295,9 @@ class Looks:
         generation = view.provider.generation if view is not None and shown else None
         if shown and not settled:
             generation = UNSETTLED
-        old, back = record.read_at, shown and absence.is_told(record)
+        # In the other states what a slot waits for is said by its host, or by who sends to it.
+        over = done and record.state in _UNWAITING and bool(record.detail)
+        old, back = record.read_at, shown and (over or absence.is_told(record))
         stale = old is None or (now - old).total_seconds() >= _READ_AT_SECONDS
         # The first look that finds nothing stays: since then the slot is absent.
         if generation != record.provider_generation or back or (stale and (shown or old is None)):

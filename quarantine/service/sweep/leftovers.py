@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from quarantine.doors import Clock, utc_now
 from quarantine.record.alarms import AlarmLine
 from quarantine.record.slots import CALLED_FOR
 from quarantine.record.store import Store
+from quarantine.record.words.clock import CLOCKS_APART
 from quarantine.record.words.reasons import LASTING, AlarmCode
 from quarantine.rules.alarmbook import over
 
@@ -56,8 +57,10 @@ class Leftovers:
         self._store = store
         self._after = after
         self._monotonic = monotonic
+        self._clock = clock
         self._began: datetime | None = clock()
-        self._due = monotonic() + after
+        self._started = monotonic()
+        self._due = self._started + after
         self._settled = False
 
     def end(self) -> None:
@@ -68,12 +71,19 @@ class Leftovers:
             # Where the record was away until now, people are called by this very round.
             self._settled, self._due = True, self._monotonic() + SETTLE_SECONDS
             return
+        now, lived = self._clock(), timedelta(seconds=self._monotonic() - self._started)
+        # Where our clock was set meanwhile, what this process called people for may look as if it
+        # had been before it. Then the next one says what is over.
+        if abs(now - self._began - lived) <= CLOCKS_APART:
+            self._end_those(self._began, now)
+        self._began = None
+
+    def _end_those(self, began: datetime, now: datetime) -> None:
         standing = self._standing()
-        for line in self._before(self._began):
+        for line in self._before(began, now):
             if line.subject not in standing.get(line.code, ()):
                 text = f"not told again in {self._after / 3600:g} h since the service was started"
                 over(line.subject, AlarmCode(line.code), text)
-        self._began = None
 
     def _standing(self) -> Mapping[str, Collection[str]]:
         """The slots of which the record says that it still is, by code."""
@@ -86,11 +96,14 @@ class Leftovers:
             found[code] = unknown | {str(each.slot) for each in records if each.state is state}
         return found
 
-    def _before(self, began: datetime) -> Iterator[AlarmLine]:
+    def _before(self, began: datetime, now: datetime) -> Iterator[AlarmLine]:
+        """Those of a time to come too: they are of a clock that was ahead, before it was set."""
         mark, codes = None, REMEMBERED | _RECORDED
         while True:
             page = self._store.alarm_page(limit=_PAGE, after=mark, codes=codes, is_over=False)
-            yield from (line for line in page if line.last_at < began)
+            yield from (
+                line for line in page if line.last_at < began or line.last_at > now + CLOCKS_APART
+            )
             if len(page) < _PAGE:
                 return
             mark = page[-1].mark

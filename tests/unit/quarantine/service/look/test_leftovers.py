@@ -181,3 +181,36 @@ def test_each_alarm_that_lasts_stands_in_one_place() -> None:
     nodes = ast.walk(ast.parse(inspect.getsource(alarms.concern)))
     named = {node.attr for node in nodes if isinstance(node, ast.Attribute)} & codes.keys()
     assert named == {code.name for code in LASTING}
+
+
+def test_what_stands_is_not_over_because_our_clock_was_set_back(
+    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """This process called people, once, an hour before its own start by the clock of now."""
+    set_back = timedelta(0)
+    leftovers = Leftovers(store, AFTER, lambda: clock() - set_back, clock.monotonic)
+    set_back = timedelta(hours=2)
+    clock.forward(AFTER / 2)
+    call(store, AlarmCode.HOST_SILENT, "host cmp1", clock() - set_back)
+    for _ in range(3):
+        clock.forward(AFTER)
+        leftovers.end()
+    assert said(caplog) == []
+    (line,) = store.alarm_page(limit=2)
+    assert line.over_at is None
+
+
+def test_what_was_called_for_by_a_clock_that_was_ahead_is_over(
+    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was set back before this process began: nobody would say so for as long as it runs."""
+    call(store, AlarmCode.HOST_SILENT, "host cmp1", clock() + timedelta(days=3))
+    call(store, AlarmCode.HOST_SILENT, "host cmp2", clock() + timedelta(seconds=30))
+    leftovers = Leftovers(store, AFTER, clock, clock.monotonic)
+    for _ in range(3):
+        clock.forward(AFTER)
+        leftovers.end()
+    (only,) = said(caplog)
+    assert only.startswith("over: host-silent host cmp1: "), (
+        "the other one may be of another process"
+    )

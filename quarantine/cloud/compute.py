@@ -44,6 +44,7 @@ class Compute(sdk.Service):
 
     def newest_microversion(self) -> tuple[int, int]:
         """``GET /`` of the v2.1 endpoint: the newest that nova-api offers, which dates it."""
+        # The catalogue's endpoint ends with /v2.1: its root is the version itself.
         shown = self._call("GET", "/").get("version")
         text = str(shown.get("version", "")) if isinstance(shown, dict) else ""
         major, _dot, minor = text.partition(".")
@@ -163,6 +164,7 @@ class Compute(sdk.Service):
             if not rows:
                 return
             yield from rows
+            # Else a server that does not heed the marker would be asked for ever.
             if str(rows[-1][key]) == marker:
                 raise UnavailableError(f"expected {kind} after {marker}, Nova repeats itself")
             marker = str(rows[-1][key])

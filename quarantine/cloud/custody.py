@@ -71,6 +71,8 @@ def ensure(door: CustodyPlacement, view: View, consumer: str | None) -> View:
     if view.locked:
         return view
     door.put_reserved(view, full=True)
+    # Read anew, and not computed: our allocation may have been deleted by hand between the view and
+    # the write, which does not move the generation.
     after = door.view(view.provider.uuid, view.resource_class)
     if after is None or not after.locked or after.custody(consumer) is None:
         raise ConflictError(f"{view.provider.name} changed while custody was completed; look again")

@@ -106,6 +106,8 @@ def server(row: Mapping[str, Any]) -> Server:
 
 def _devices(aliases: str) -> int:
     """``name:count``, several with commas (``_translate_alias_to_requests`` of nova/pci)."""
+    # Without a count Nova asks for one device. Of a word that is no number one is expected too:
+    # with none, a server that lost its allocation would lack nothing.
     counts = [each.rpartition(":")[2].strip() for each in aliases.split(",") if each.strip()]
     return sum(int(count) if count.isdecimal() else 1 for count in counts)
 

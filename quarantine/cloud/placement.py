@@ -57,6 +57,7 @@ class Placement(sdk.Service):
     def burning_traits(self) -> list[str]:
         """The traits of one-time-use devices that Placement knows: it answers 400 to the name of
         one that it has never heard of."""
+        # Not kept: the first nova-compute that reports such a device makes its trait known.
         answer = self._call("GET", f"/traits?{urlencode({'name': _any_of(ONE_TIME_USE_TRAITS)})}")
         return [str(name) for name in answer["traits"]]
 
@@ -129,6 +130,7 @@ class Placement(sdk.Service):
 
     def by_slot(self, slot: Slot) -> Provider | None:
         """The slot's provider, whichever case its address is written in."""
+        # Placement compares names as its database does, most of them exactly.
         upper, lower = provider_name(slot), f"{slot.host}_{slot.address}"
         for name in dict.fromkeys((upper, lower)):
             for provider in self._list(name=name):
@@ -145,6 +147,7 @@ class Placement(sdk.Service):
         Raises ``MovingError`` when the provider does not stand still.
         """
         for _ in range(_LOOKS):
+            # First: what follows is of one moment only where it has this very generation.
             provider = self.by_uuid(uuid)
             if provider is None:
                 return None

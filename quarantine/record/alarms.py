@@ -100,6 +100,7 @@ class AlarmRepository(Repository):
                     db.execute(sa.insert(_COUNTS).values(code=each, count=times))
             # In one order for all processes: two that write the same rows wait, and do not meet.
             added = sum(_note(db, call) for call in sorted(calls, key=_key))
+            # To count all rows takes time: asked only where there are more than before.
             if added:
                 _make_way(db)
 

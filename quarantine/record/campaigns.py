@@ -242,6 +242,8 @@ class CampaignRepository(Repository):
         """The line, if it is still at ``old``'s step. Raises :class:`ConflictError`."""
         now = self._clock()
         with self._writing() as db:
+            # By the step alone: the lease keeps a second worker away, and where that one came all
+            # the same (clocks apart, a turn that hung) the step is what must not be taken twice.
             done = db.execute(
                 sa.update(_SLOTS)
                 .where(
@@ -321,7 +323,8 @@ class CampaignRepository(Repository):
         free = sa.or_(
             _TABLE.c.leased_until.is_(None),
             _TABLE.c.leased_until < now,
-            # Written before our clock was set back.
+            # Written before our clock was set back. Up to ten times its length it is believed: a
+            # machine's clock that is ahead, or ours set back by minutes, costs no more than a wait.
             _TABLE.c.leased_until > now + timedelta(seconds=10 * seconds),
         )
         with self._writing() as db:

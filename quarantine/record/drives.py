@@ -131,6 +131,7 @@ def after_transition(
     if event in lifecycle.DIRTIES_DRIVE or not _is_known(db, digest):
         why = event.value if record.consumer is None else f"{event.value}: {record.consumer}"
         note(db, record.identity, slot, dirty=True, reason=why, now=now)
+    # After it was called dirty: the words of who gave it up are the ones that stay.
     if event is Event.RETIRED:
         _update(db, digest, {"retired": True, "reason": record.reason, "changed_at": now})
     if certificate is not None and certificate.firmware:

@@ -56,6 +56,8 @@ class HostRepository(Repository):
             "thumbprint": key.thumbprint,
             "jwk": json.dumps(key.jwk(), sort_keys=True),
             "incarnation": incarnation,
+            # Another life counts its hellos from the beginning, and what the former one said of
+            # drives, tickets and defences is no word of this one.
             "sequence": 0,
             "hello": None,
             "registered_at": self._clock(),
@@ -189,8 +191,10 @@ class HostRepository(Repository):
             found = db.execute(query.where(_SLOTS.c.host == name)).all()
             if {(row.id, row.revision) for row in found} != set(slots):
                 return False
+            # Our clock was set back: the hello is read as any other, which lets these states begin
+            # now (host_seen).
             if any(row.entered_at > now for row in found):
-                return False  # our clock was set back
+                return False
             done = db.execute(
                 sa.update(_HOSTS)
                 .where(

@@ -80,6 +80,7 @@ class MessageRepository(Repository):
         }
         with self._writing() as db:
             row = _count(db, said, self._clock())
+            # One that is known is counted however full it is: only new rows take room.
             if row is None and _is_full(db, said["host"]):
                 # Strangers with something new to say each time cannot fill the disk either.
                 name = said["host"] if _is_registered(db, said["host"]) else ""

@@ -341,7 +341,8 @@ class SlotRepository(Repository):
                 self._append(db, after, None, record.state, note, NO_DETAIL, code, by)
             if nonce is not None:
                 messages.spend(db, nonce, now)
-            # Seen, not used: what is known of the drive stands, and an unknown one is dirty.
+            # A slot that learns its drive: seen, not used. What is known of the drive stands, and
+            # an unknown one is dirty.
             if after.identity is not None and after.identity != record.identity:
                 drives.note(db, after.identity, after.slot, dirty=False, reason=note, now=now)
             return after

@@ -348,6 +348,7 @@ def note_duration(
             _HISTORY.c.event == Event.ORDERED.value,
             _HISTORY.c.generation == record.generation,
         )
+        # The last time: an order that came back "in use" waited for its tenant, not for its drive.
         .order_by(_HISTORY.c.revision.desc())
         .limit(1)
     ).scalar()

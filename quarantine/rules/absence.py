@@ -114,6 +114,8 @@ class Absences:
         """Tells what began and what is over since the last time; of what is in maintenance nothing,
         and what lasts longer is told then."""
         self._tell_doubt(absence)
+        # Nothing is told of hosts by a listing that is not believed, neither that slots are away
+        # nor that they are back.
         if absence.doubted:
             return
         gone = [r.slot for r in records if self._long(r, now)]

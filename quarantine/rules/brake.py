@@ -54,6 +54,7 @@ class Brake:
         self._erasing = {slot for slot in self._erasing if states.get(slot) in _AT_WORK}
         free = sum(state in FREE_TO_SCHEDULE for state in states.values())
         self._most = max(FEW, int(SHARE * free))
+        # Over when all are done, and not when there is room for the next: that is one alarm each.
         if not self._erasing:
             self._told.discard(_MANY)
 

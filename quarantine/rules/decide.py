@@ -73,6 +73,8 @@ def decide(
     context: SlotContext = _NO_PAST,
 ) -> Action:
     """The next step for a slot; ``view`` is ``None`` when Placement has no provider for it."""
+    # What is not there, or is another provider, comes before the state: each state's rules are
+    # about the provider that the record names.
     if view is None or not view.inventories:
         return _missing(record, view)
     if view.provider.uuid != record.provider or view.inventory is None:

@@ -106,6 +106,8 @@ class Executor:
         seen = {"placement": custody.describe(view) if view else "no provider"}
         if action.event is Event.RELEASE_SEEN and record.state is State.IN_USE and record.consumer:
             seen["consumer"] = record.consumer
+        # Of a hold or a transition the record comes first and Placement, where it has to be written
+        # to, with the next step: who dies in between leaves a state from which a look goes on.
         if action.hold is not None:
             after = self._store.hold(
                 record, action.hold, detail=seen, changes=action.changes, by=action.by

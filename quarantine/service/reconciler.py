@@ -164,6 +164,7 @@ class Reconciler:
         """
         slots = self._rung(host, address)
         outcomes = self._each(slots, self._box())
+        # Rung again they would meet the same, in front of all other bells.
         return () if self._is_away(outcomes) else tuple(slots[len(outcomes) :])
 
     def _is_away(self, outcomes: list[LookResult]) -> bool:
@@ -241,6 +242,7 @@ class Reconciler:
         outcomes: list[LookResult] = []
         failures = 0
         box = self._box()
+        # No list: which slots are due is asked step by step, for the looks in between change it.
         for number, record in enumerate(self._watch.due()):
             # One at least, or a pass that begins late would read none for ever.
             if number and box.over:
@@ -312,7 +314,8 @@ class Reconciler:
         """A sweep where one is due, or what lies between two sweeps. Raises nothing."""
         started = self._monotonic()
         if started >= self._next_sweep and self._guarded(self.sweep):
-            # A sweep that failed is due again in the next round.
+            # A sweep that failed is due again in the next round. Counted from its beginning: a slow
+            # one must not make the next ones rarer.
             self._next_sweep = started + self._limits.list_interval
             self._lateness.done(SWEEP)
             # Not by a sweep that failed: who asks from outside has to see that none went through.

@@ -83,6 +83,7 @@ class RereadSchedule:
         self._last_turn = now
         order = sorted(self._records, key=lambda slot: self._read.get(slot, -math.inf))
         for number, slot in enumerate(order):
+            # The order is by age: behind the first that need not be read nobody else has to be.
             age = now - self._read.get(slot, -math.inf)
             if age < self._period / 2 or (number >= share and age < self._period):
                 return

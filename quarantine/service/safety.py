@@ -210,6 +210,7 @@ class Safety:
             LOG.exception("%s: unexpected", PASS)
             good = False
         took = self._now() - started
+        # One that left something is no measure of what a whole pass takes.
         if good:
             self._took.append(took)
             self._show()

@@ -48,6 +48,7 @@ class Turns:
 
     def missed(self, slots: Iterable[Slot]) -> None:
         """The next round begins with them: they were not reached."""
+        # The union keeps the order of the first: they stand in front, each once.
         self._waiting = dict.fromkeys(slots) | self._waiting
 
     def waiting(self) -> list[Slot]:

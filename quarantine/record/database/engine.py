@@ -78,6 +78,8 @@ def make_engine(text: str) -> sa.Engine:
         sa.event.listen(engine, "begin", _begin_sqlite)
         return engine
     try:
+        # Asked before each use: a connection that is kept does not know that its server was
+        # restarted, and the first look after that would fail.
         engine = sa.create_engine(
             url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_SECONDS}
         )
@@ -167,6 +169,7 @@ def _translated() -> Iterator[_Doing]:
             f"database: expected values that fit their columns, found {_line(error)}"
         ) from error
     except (exc.DatabaseError, exc.InterfaceError, exc.TimeoutError) as error:
+        # SQLite's driver has no class of its own for text that is no UTF-8.
         if "decode" in _line(error):
             # Of a row, and of no other moment: whoever tried again would try for ever.
             raise UnreadableError(f"database: a damaged row ({_line(error)})") from error
@@ -242,6 +245,8 @@ def _prepare_server(connection: Any, _record: Any) -> None:
     # A copy of the descriptor: the end of this block must not close the connection.
     with socket.socket(fileno=os.dup(descriptor)) as line:
         if line.family in (socket.AF_INET, socket.AF_INET6):
+            # An idle line: two probes after a third of the time each, and it is given up. One with
+            # data on its way is not probed by Linux; TCP_USER_TIMEOUT is for that.
             line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, SILENT_SECONDS // 3)
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, SILENT_SECONDS // 3)

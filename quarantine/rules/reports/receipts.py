@@ -39,6 +39,7 @@ def judge(
 ) -> tuple[ReceiptRuling, str]:
     """The ruling with its reason; raises :class:`BadInputError` for a stored ticket that is damaged
     or that none of ``keys`` signed."""
+    # Before the ids are compared: a receipt that was overtaken by a recall is no host's mistake.
     if receipt.generation < record.generation:
         return ReceiptRuling.NOTHING, "a receipt of an older case comes too late"
     if (receipt.order_id, receipt.generation) != (record.order_id, record.generation):

@@ -169,7 +169,8 @@ class Lane:
             alarm(f"host {host}", AlarmCode.QUEUE_ODD, text)
             self.lists.drop(name)
             return
-        # A host may push for ever: nobody else's memory in Redis is its own to fill.
+        # A host may push for ever: nobody else's memory in Redis is its own to fill. Of reports the
+        # first are kept, which drives wait for longest; of the rest the newest, which say it all.
         if length > bound.keep:
             dropped = length - bound.keep
             level = logging.ERROR if kind in URGENT else logging.WARNING

@@ -30,6 +30,8 @@ class Lists:
         """Those of ``keys`` that exist, in their order."""
         chunks = [keys[at : at + _CHUNK] for at in range(0, len(keys), _CHUNK)]
         with self._client() as client:
+            # EXISTS says how many of its keys are there, and not which: those of a group that has
+            # one are asked for again, one by one.
             found = _exist(client, chunks)
             asked = [key for chunk in found for key in chunk]
             return [key for (key,) in _exist(client, [[key] for key in asked])]

@@ -35,6 +35,7 @@ def passwords(file: Path, hosts: Iterable[str]) -> dict[str, str]:
     """
     before = _read(file)
     made = {name: secrets.token_hex(24) for name in (ADMIN, CONTROL, *hosts)}
+    # Those of hosts that are gone stay in the file: one that comes back has its password still.
     known = {**made, **before}
     if known == before:
         return known

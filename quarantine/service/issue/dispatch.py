@@ -97,6 +97,8 @@ class Dispatcher:
                 SlotChanges(order_id=order.order_id, nonce=order.nonce, order_token=token),
             )
         assert record.order_token is not None
+        # After the record and before its next state: who dies here leaves a quarantined slot with
+        # an order, and the next look sends the very same one.
         self.post(record.slot.host, record.order_token)
         return self._sent(record)
 

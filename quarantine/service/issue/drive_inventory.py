@@ -140,6 +140,8 @@ def _compare(
     store: Store, record: SlotRecord, identity: ControllerIdentity, twice: bool, wrong: str
 ) -> bool:
     """Whether the slot's state or drive changed."""
+    # First what makes an identity worth nothing: drives without a serial would all look alike
+    # below.
     if not identity.serial.strip():
         return _hold_or_tell(
             store,

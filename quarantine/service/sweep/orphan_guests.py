@@ -204,6 +204,8 @@ class OrphanGuestCheck:
         host = self._nova.service_host(node)
         if host is None:
             return HostFacts(node, None, (), (), frozenset(), {}, {})
+        # Before the lists too: while it was down, servers may have been deleted whose guests run
+        # on.
         service = self._service(host)
         # Without a node: building, or its instance was never claimed; it may get one at any moment.
         servers = tuple(s for s in self._nova.servers(host) if s.node in (node, None))

@@ -49,14 +49,19 @@ class Lateness:
 
     def ages(self) -> dict[str, tuple[float, float]]:
         """For how many seconds each duty was not done well, and in how many it has to be."""
-        now = self._now()
-        return {what: (now - duty.last, duty.within()) for what, duty in self._duties.items()}
+        now, duties = self._now(), self._here()
+        return {duty.what: (now - duty.last, duty.within()) for duty in duties}
+
+    def _here(self) -> list[_Duty]:
+        """Those of now: the loop, which is still being made when the safety pass runs for the first
+        time, adds its own meanwhile."""
+        return list(self._duties.values())
 
     def check(self) -> str:
         """What is late now, of several the one with the least time; alarms where that is news."""
         with self._lock:
             now, told = self._now(), self._told
-            calling = (duty for duty in self._duties.values() if duty.calls)
+            calling = (duty for duty in self._here() if duty.calls)
             late = [duty for duty in calling if now - duty.last > duty.within()]
             worst = min(late, key=lambda duty: duty.within(), default=None)
             if worst is None:

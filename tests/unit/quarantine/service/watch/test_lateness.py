@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from quarantine.service.watch.lateness import Lateness
@@ -125,3 +127,19 @@ def test_what_calls_nobody_is_shown_only(
     clock.forward(10)
     assert late.check() == "pass"
     assert len(lines(caplog)) == 1
+
+
+def test_what_is_expected_while_another_thread_looks_ends_neither() -> None:
+    """The safety pass runs while the loop is still being made, which expects its own."""
+    lateness = Lateness(lambda: 0.0)
+
+    def within() -> float:
+        other = threading.Thread(target=lateness.expect, args=("sweep", lambda: 60.0))
+        other.start()
+        other.join(1.0)
+        return 10.0
+
+    lateness.expect("safety pass", within)
+    assert lateness.check() == ""
+    assert lateness.ages().keys() >= {"safety pass"}
+    assert lateness.ages().keys() == {"safety pass", "sweep"}

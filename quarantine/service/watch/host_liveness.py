@@ -91,12 +91,13 @@ class HostLiveness:
         self._left &= late.keys()
         quiet = Maintenances.of(self.store.maintenances()).hosts if late else frozenset()
         # Nothing is over for them: who is silent when it ends is told of then.
-        self._told -= quiet & late.keys()
+        hushed = quiet & late.keys()
+        self._told -= hushed
         late = {name: at for name, at in late.items() if name not in quiet}
         for name in sorted((named & self._told) - late.keys()):
             over(f"host {name}", AlarmCode.HOST_SILENT, "it is heard again, or removed")
         self._told &= late.keys()
-        alone = self._tell_many(late, len(heard), now)
+        alone = self._tell_many(late, len(heard), now, hushed)
         for name in sorted(alone.keys() - self._told):
             self._tell(name, (now - alone[name]).total_seconds())
         return frozenset(self._told)
@@ -115,12 +116,18 @@ class HostLiveness:
         )
 
     def _tell_many(
-        self, late: Mapping[str, datetime], known: int, now: datetime
+        self,
+        late: Mapping[str, datetime],
+        known: int,
+        now: datetime,
+        hushed: Collection[str],
     ) -> Mapping[str, datetime]:
-        """Those of ``late``, with when they were heard last, that are to be told of one by one."""
+        """Those of ``late``, with when they were heard last, that are to be told of one by one.
+        ``hushed`` are silent too, and in maintenance."""
         if self._many is not None and not too_many(len(late), known):
             self._many = None
-            over("hosts", AlarmCode.HOSTS_SILENT, "most are heard again")
+            how = "most are in maintenance, or heard again" if hushed else "most are heard again"
+            over("hosts", AlarmCode.HOSTS_SILENT, how)
             if left := late.keys() - self._told:
                 text = f"{len(left)} are still silent, of those that were together"
                 first = self._first(left, late)

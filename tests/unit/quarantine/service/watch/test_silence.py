@@ -14,7 +14,7 @@ from eraser.protocol.identity import Slot
 from eraser.protocol.report import Hello
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.record.store import Store
-from quarantine.record.words.facts import SlotRecord
+from quarantine.record.words.facts import Initiator, SlotRecord, Subject
 from quarantine.record.words.states import Event, State
 from quarantine.service.watch.host_liveness import HostLiveness, words
 from tests.lab.record import migrated_file
@@ -342,3 +342,22 @@ def test_what_slots_and_show_say_of_a_silent_host(state: State, expected: str) -
     assert words(record, NOW, now, SILENT) == expected
     assert words(record, None, now, SILENT) == ""
     assert words(record, now, now, SILENT) == ""
+
+
+def test_many_silent_hosts_in_maintenance_are_not_heard_again(
+    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    silence = HostLiveness(store, SILENT, OVERDUE, clock)
+    clock.forward(SILENT + 1)
+    silence.check()
+    assert len(said(caplog)) == 1
+    until = clock() + timedelta(hours=1)
+    for number in range(1, 5):
+        subject = Subject(f"cmp{number}")
+        store.put_maintenance(subject, until=until, reason="network", by=Initiator("ada"))
+    silence.check()
+    assert said(caplog) == ["over: hosts-silent hosts: most are in maintenance, or heard again"]
+    clock.forward(3601)
+    silence.check()
+    (alarm,) = said(caplog)
+    assert alarm.startswith("ALARM hosts-silent hosts: 4 of 4 are silent")

@@ -70,6 +70,11 @@ class Absence:
         return (*sorted(firsts.values()), *sorted(others))[:_FEW]
 
 
+def _is_put_away(record: SlotRecord) -> bool:
+    """Placement does not show it, and people have decided about it, or are called to."""
+    return record.state in WAITING_FOR_PEOPLE and absent_since(record) is not None
+
+
 def too_many(gone: int, known: int) -> bool:
     """More than three and more than a tenth at once: it is not each of them that went away."""
     return gone > _FEW and gone * _SHARE > known
@@ -118,6 +123,7 @@ class Absences:
         # nor that they are back.
         if absence.doubted:
             return
+        records = list(records)
         gone = [r.slot for r in records if self._long(r, now)]
         hosts = Counter(slot.host for slot in gone if not quiet.of_slot(slot))
         code = AlarmCode.SLOTS_ABSENT
@@ -132,7 +138,10 @@ class Absences:
                 "min: drives absent, not in device_spec, or its compute service was deleted. They "
                 "are not on offer; bring them back, or retire them",
             )
-        present = [f"host {host}" for host in hosts]
+        present = {f"host {host}" for host in hosts}
+        for name in sorted({f"host {r.slot.host}" for r in records if _is_put_away(r)} - present):
+            text = "those that Placement does not show are retired or held"
+            self._told.end(name, code, text)
         self._told.end_others(present, code, "Placement shows its slots again")
 
     def _tell_doubt(self, absence: Absence) -> None:

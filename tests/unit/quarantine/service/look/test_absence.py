@@ -126,6 +126,21 @@ def test_a_host_whose_slots_stay_away_is_told_once_and_when_they_are_back(
     assert over == "over: slots-absent host cmp0: Placement shows its slots again"
 
 
+def test_slots_that_were_retired_while_they_are_away_are_not_shown_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As the alarm says what to do for good."""
+    away, teller = cloud(8, provider_generation=None), Absences(900)
+    teller.tell(Absence(80), away, LATER)
+    assert len(said(caplog)) == 1
+    retired = [replace(each, state=State.RETIRED) for each in away]
+    teller.tell(Absence(80), retired, LATER)
+    (over,) = said(caplog)
+    assert over == (
+        "over: slots-absent host cmp0: those that Placement does not show are retired or held"
+    )
+
+
 class Vanishing(Placement):
     """Placement where nova-compute deletes the provider right after it was looked at."""
 

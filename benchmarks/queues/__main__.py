@@ -70,19 +70,19 @@ class _Timed(Inbox):
     ages: list[float] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
-    def report(self, token: str) -> Any:
+    def report(self, token: str, sender: str = "") -> Any:
         try:
-            return super().report(token)
+            return super().report(token, sender)
         finally:
             payload = json.loads(signing.unverified_payload(token, "report"))
             self.ages.append(time.time() - float(payload["finished_at"]))
 
-    def hello(self, token: str) -> None:
-        super().hello(token)
+    def hello(self, token: str, sender: str = "") -> None:
+        super().hello(token, sender)
         self.counts["hello"] = self.counts.get("hello", 0) + 1
 
-    def progress(self, token: str) -> None:
-        super().progress(token)
+    def progress(self, token: str, sender: str = "") -> None:
+        super().progress(token, sender)
         self.counts["progress"] = self.counts.get("progress", 0) + 1
 
 

@@ -336,10 +336,14 @@ class Inbox:
         return NOTES - sum(line.by is None and line.hold_code is None for line in since)
 
     def _named(self, host: str, address: str) -> SlotRecord | None:
-        """The slot that a host calls so, where it is one that we have."""
+        """The slot that a host calls so, where it is one that we have, and can read."""
         try:
             return self.store.slot(Slot(host, address))
         except ValueError:
+            return None
+        except UnreadableError as error:
+            # The hello is not kept yet: what is wrong with one slot must not end it for all others.
+            LOG.info("not in the slot's history: %s", error)
             return None
 
     def bell(self, host: str, address: str | None = None) -> float:

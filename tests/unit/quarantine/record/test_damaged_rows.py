@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.inbound import MessageKind, key
 from eraser.protocol.report import REPORT_TYPE, Hello, SeenDrive
+from eraser.protocol.ticket import AllowanceUsed
 from quarantine.errors import UnreadableError
 from quarantine.evidence import certificate
 from quarantine.record.database import damaged, engine
@@ -29,7 +30,7 @@ from quarantine.service.issue import drive_inventory
 from tests.unit.quarantine.evidence import test_lastuse as lastuse
 from tests.unit.quarantine.evidence.test_lastuse import ANN, AWAY, BOB, OWNER
 from tests.unit.quarantine.evidence.test_served import Life, life
-from tests.unit.quarantine.service.inbound.plane import Plane, plane
+from tests.unit.quarantine.service.inbound.plane import ALL_WELL, Plane, plane, told
 from tests.unit.quarantine.service.inbound.test_intake import FakeLists
 from tests.unit.quarantine.service.look.test_safety import safety, used_and_let_go
 from tests.unit.quarantine.service.look.test_turns import loop_of
@@ -531,3 +532,26 @@ def test_a_damaged_certificate_is_told_by_the_beginning_of_its_digest_too(
     for ask in (plane.store.certificate, plane.store.certificates_beginning):
         with pytest.raises(UnreadableError, match="damaged row"):
             ask(digest)
+
+
+@pytest.mark.parametrize(("column", "value"), [*UNREAD[:2], ("entered_at", WRONG)])
+def test_a_host_is_heard_that_says_something_of_a_slot_that_cannot_be_read(
+    plane: Plane, caplog: pytest.LogCaptureFixture, column: str, value: str
+) -> None:
+    """Else each of its hellos ended there, before it was kept: the host would count as silent, and
+    its other slots would get no ticket back."""
+    plane.enrol()
+    plane.enrol(NEXT, OTHER_DRIVE)
+    damage(plane.store, "slots", column, value, f"address = '{SLOT.address}'")
+    used = tuple(
+        AllowanceUsed(slot.address, "domain", "ada", "a test", "2026-11-20T03:00:00Z")
+        for slot in (SLOT, NEXT)
+    )
+    gate = replace(ALL_WELL, allowances=used)
+    for _ in range(2):
+        told(plane, 1, gate)
+    host = plane.store.host(SLOT.host)
+    assert host is not None
+    assert (host.sequence, host.hello and host.hello.gate) == (1, gate)
+    assert caplog.text.count("ALARM gate-news") == 1
+    assert "let domain" in plane.store.history(NEXT)[-1].reason

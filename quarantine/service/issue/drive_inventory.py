@@ -120,7 +120,13 @@ def _note_all(store: Store, host: str, seen: dict[str, ControllerIdentity]) -> N
     """Where each drive is now, also one in a slot that nobody enrolled; written when it moved."""
     room: int | None = None
     for address, identity in seen.items():
-        slot, known = Slot(host, address), store.drive(identity.digest)
+        slot = Slot(host, address)
+        try:
+            known = store.drive(identity.digest)
+        except UnreadableError as error:
+            # Its row is there: whether it moved nobody can say, and the host's other drives wait.
+            LOG.info("hello of %s: %s", host, error)
+            continue
         if known is not None and known.slot == slot:
             continue
         # Of a drive that is known elsewhere the row stays the same one.

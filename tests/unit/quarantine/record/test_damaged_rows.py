@@ -30,7 +30,7 @@ from quarantine.service.issue import drive_inventory
 from tests.unit.quarantine.evidence import test_lastuse as lastuse
 from tests.unit.quarantine.evidence.test_lastuse import ANN, AWAY, BOB, OWNER
 from tests.unit.quarantine.evidence.test_served import Life, life
-from tests.unit.quarantine.service.inbound.plane import ALL_WELL, Plane, plane, told
+from tests.unit.quarantine.service.inbound.plane import ALL_WELL, Plane, hello, plane, told
 from tests.unit.quarantine.service.inbound.test_intake import FakeLists
 from tests.unit.quarantine.service.look.test_safety import safety, used_and_let_go
 from tests.unit.quarantine.service.look.test_turns import loop_of
@@ -555,3 +555,20 @@ def test_a_host_is_heard_that_says_something_of_a_slot_that_cannot_be_read(
     assert (host.sequence, host.hello and host.hello.gate) == (1, gate)
     assert caplog.text.count("ALARM gate-news") == 1
     assert "let domain" in plane.store.history(NEXT)[-1].reason
+
+
+@pytest.mark.parametrize("value", [NO_TEXT, "'{'"])
+def test_a_drive_whose_row_cannot_be_read_keeps_no_other_from_being_compared(
+    plane: Plane, value: str
+) -> None:
+    """Of the same host: its word about all of its slots was lost with that of the one."""
+    plane.enrol()
+    plane.enrol(NEXT, OTHER_DRIVE)
+    damage(plane.store, "drives", "identity", value, f"address = '{SLOT.address}'")
+    exchanged = replace(IDENTITY, serial="PHLJ0000009")
+    hello(plane, 1, {SLOT.address: IDENTITY, NEXT.address: exchanged})
+    record = plane.record(NEXT)
+    assert (record.state, record.hold_code) == (State.HELD, HoldCode.ANOTHER_DRIVE)
+    seen = plane.store.drive(exchanged.digest)
+    assert seen is not None
+    assert seen.slot == NEXT

@@ -9,7 +9,7 @@ from eraser.protocol.identity import Slot
 from eraser.protocol.report import SeenDrive
 from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE, Provider, View
-from quarantine.errors import BadInputError, MovingError
+from quarantine.errors import BadInputError, MovingError, UnreadableError
 from quarantine.operations.names import EnrolmentFate
 from quarantine.record.store import Store
 from quarantine.record.words.facts import DriveRecord, SlotRecord
@@ -171,7 +171,8 @@ def look_at(
 ) -> SlotPlan | None:
     """One slot's fate; None where its provider is gone. ``is_named``: a retired one is taken anew.
 
-    One that never stands still is refused: it must not keep all the others out of our care.
+    One that never stands still is refused, and one of which our own record cannot be read: it must
+    not keep all the others out of our care.
     """
     try:
         view = placement.view(uuid, "")
@@ -179,10 +180,14 @@ def look_at(
         return SlotPlan(slot, EnrolmentFate.REFUSED, str(error))
     if view is None:
         return None
-    record, seen = store.slot(slot), seen_by_host(store, slot)
+    try:
+        record, seen = store.slot(slot), seen_by_host(store, slot)
+        drive = known_drive(store, seen)
+    except UnreadableError as error:
+        words = f"what our record has of it, or of its host or drive, cannot be read: {error}"
+        return SlotPlan(slot, EnrolmentFate.REFUSED, words)
     if is_named and record is not None and record.state is State.RETIRED:
         record = None  # taken anew, with another drive in it
-    drive = known_drive(store, seen)
     return decide(slot, record, view, seen, one_time_use=one_time_use, drive=drive)
 
 

@@ -6,17 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from quarantine.cloud.facts import Provider, View
 from quarantine.cloud.sdk import NotFoundError
 from quarantine.errors import BadInputError, MovingError, UnavailableError, UnfinishedError
 from quarantine.operations.enrol import EnrolmentFate, EnrolmentTerms, carry_out, enrol
 from quarantine.operations.survey import survey
+from quarantine.record.database import engine
 from quarantine.record.store import Store
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event, State
 from quarantine.rules.holds import because
-from tests.unit.quarantine.smallcloud import RC, Clock, Cloud, enrolled, open_store, slot_at
+from tests.unit.quarantine.smallcloud import RC, Clock, Cloud, enrolled, greet, open_store, slot_at
 
 SLOT = slot_at(1)
 TERMS = EnrolmentTerms("p", "q")
@@ -127,3 +129,42 @@ def test_a_provider_that_never_stands_still_keeps_the_others_out_of_no_care(
     assert "stand still" in moving.reason
     assert store.slot(SLOT) is None
     assert store.slot(other) is not None
+
+
+@pytest.mark.parametrize("damage", ["identity = '{'", "reason = CAST(x'ff' AS TEXT)"])
+def test_a_slot_whose_row_cannot_be_read_keeps_the_others_out_of_no_care(
+    store: Store, damage: str
+) -> None:
+    """It is enrolled, which is all that anybody knows of it: refused, and said to be."""
+    cloud, other = HostsCloud(), slot_at(2)
+    enrolled(store, cloud, SLOT)
+    cloud.add(other)
+    with engine.writing(store._engine) as db:
+        assert db.execute(sa.text(f"UPDATE slots SET {damage}")).rowcount == 1  # noqa: S608
+    planned = survey(store, cloud, host=SLOT.host)
+    unread, done = carry_out(store, cloud, planned, TERMS)
+    assert (unread.slot, unread.fate, done.fate) == (
+        SLOT,
+        EnrolmentFate.REFUSED,
+        EnrolmentFate.FREE,
+    )
+    assert "cannot be read" in unread.reason
+    assert store.slot(other) is not None
+
+
+def test_a_host_whose_row_cannot_be_read_keeps_no_other_hosts_slots_out_of_care(
+    store: Store,
+) -> None:
+    cloud, other = HostsCloud(), slot_at(1, "cmp2")
+    greet(store, "cmp2")
+    for slot in (SLOT, other):
+        cloud.add(slot)
+    with engine.writing(store._engine) as db:
+        db.execute(sa.text("UPDATE hosts SET jwk = '{' WHERE name = 'cmp1'"))
+    unread, done = carry_out(store, cloud, survey(store, cloud), TERMS)
+    assert (unread.slot, unread.fate, done.fate) == (
+        SLOT,
+        EnrolmentFate.REFUSED,
+        EnrolmentFate.FREE,
+    )
+    assert "cannot be read" in unread.reason

@@ -358,7 +358,8 @@ def _find(db: sa.Connection, name: str) -> Campaign | None:
     except UNREADABLE as error:
         if not of_the_row(error):
             raise
-        raise UnreadableError(f"campaign {name}: it cannot be read: {error}") from error
+        why = str(error).partition("\n")[0]
+        raise UnreadableError(f"campaign {name}: it cannot be read: {why}") from error
 
 
 def _note(db: sa.Connection, now: Campaign, reason: str, by: Initiator | None) -> None:

@@ -46,7 +46,8 @@ class HostRepository(Repository):
         """Notes whose signature counts for ``name``, and which life of the host we speak to.
 
         The same registration again changes nothing. Raises :class:`ConflictError` where the host
-        has another key or incarnation and ``replace`` is not given, or another host has this key.
+        has another key or incarnation and ``replace`` is not given, or another host has this key,
+        and without ``replace`` :class:`UnreadableError` where its row cannot be read.
         """
         try:
             host_name(name)
@@ -74,7 +75,15 @@ class HostRepository(Repository):
                     f"host {name}: expected a key of its own, found host {shared}'s; "
                     "run 'nvme-eraser keygen' on it"
                 )
-            old = _find(db, name)
+            old, is_there = None, True
+            try:
+                old = _find(db, name)
+                is_there = old is not None
+            except UnreadableError as error:
+                if not replace:
+                    raise UnreadableError(
+                        f"{error}; restore the record, or register it anew with --replace"
+                    ) from error
             if old is not None and (old.key, old.incarnation) == (key, incarnation):
                 return old
             if old is not None and not replace:
@@ -82,7 +91,7 @@ class HostRepository(Repository):
                     f"host {name}: expected a host that is not registered, found it with key "
                     f"{old.key.thumbprint}, incarnation {old.incarnation}; replace it on purpose"
                 )
-            if old is None:
+            if not is_there:
                 db.execute(sa.insert(_HOSTS).values(name=name, **values))
             else:
                 db.execute(sa.update(_HOSTS).where(_HOSTS.c.name == name).values(**values))
@@ -215,7 +224,9 @@ def _find(db: sa.Connection, name: str) -> HostRecord | None:
     except UNREADABLE as error:
         if not of_the_row(error):
             raise
-        raise UnreadableError(f"host {name}: its row cannot be read: {error}") from error
+        # The driver's words go on in a second line, about itself.
+        why = str(error).partition("\n")[0]
+        raise UnreadableError(f"host {name}: its row cannot be read: {why}") from error
     return None if row is None else _record(row)
 
 

@@ -30,7 +30,14 @@ from quarantine.service.issue import drive_inventory
 from tests.unit.quarantine.evidence import test_lastuse as lastuse
 from tests.unit.quarantine.evidence.test_lastuse import ANN, AWAY, BOB, OWNER
 from tests.unit.quarantine.evidence.test_served import Life, life
-from tests.unit.quarantine.service.inbound.plane import ALL_WELL, Plane, hello, plane, told
+from tests.unit.quarantine.service.inbound.plane import (
+    ALL_WELL,
+    INCARNATION,
+    Plane,
+    hello,
+    plane,
+    told,
+)
 from tests.unit.quarantine.service.inbound.test_intake import FakeLists
 from tests.unit.quarantine.service.look.test_safety import safety, used_and_let_go
 from tests.unit.quarantine.service.look.test_turns import loop_of
@@ -572,3 +579,22 @@ def test_a_drive_whose_row_cannot_be_read_keeps_no_other_from_being_compared(
     seen = plane.store.drive(exchanged.digest)
     assert seen is not None
     assert seen.slot == NEXT
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("jwk", "'{'"), ("incarnation", NO_TEXT), ("heard_at", WRONG)]
+)
+def test_a_host_whose_row_is_damaged_is_registered_anew_on_purpose(
+    plane: Plane, column: str, value: str
+) -> None:
+    """To remove it first would take all of its slots back that are on offer."""
+    damage(plane.store, "hosts", column, value, f"name = '{SLOT.host}'")
+    again = (SLOT.host, plane.host.public, INCARNATION)
+    with pytest.raises(UnreadableError, match=r"^host cmp1: .*--replace$"):
+        plane.store.register_host(*again)
+    made = plane.store.register_host(*again, replace=True)
+    assert (made, made.key) == (plane.store.host(SLOT.host), plane.host.public)
+    hello(plane, 1, {})
+    known = plane.store.host(SLOT.host)
+    assert known is not None
+    assert known.sequence == 1

@@ -196,13 +196,15 @@ class HostRepository(Repository):
         name = hello.host
         with self._writing() as db:
             now = self._clock()
-            query = sa.select(_SLOTS.c.id, _SLOTS.c.revision, _SLOTS.c.entered_at)
+            # Compared there and not here: a time that is damaged since is no error, but one more
+            # reason to read the hello as any other.
+            ahead = (_SLOTS.c.entered_at > now).label("ahead")
+            query = sa.select(_SLOTS.c.id, _SLOTS.c.revision, ahead)
             found = db.execute(query.where(_SLOTS.c.host == name)).all()
             if {(row.id, row.revision) for row in found} != set(slots):
                 return False
-            # Our clock was set back: the hello is read as any other, which lets these states begin
-            # now (host_seen).
-            if any(row.entered_at > now for row in found):
+            # Our clock was set back: read as any other, it lets these states begin now (host_seen).
+            if any(row.ahead for row in found):
                 return False
             done = db.execute(
                 sa.update(_HOSTS)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from eraser.protocol.report import Hello
 from eraser.protocol.ticket import GateTestimony, TicketSeen, TicketState
@@ -208,3 +209,19 @@ def test_the_same_hello_with_anothers_signature_is_refused(plane: Plane) -> None
     with pytest.raises(RefusedError):
         told(replace(plane, host=plane.other_host), 2, all_well(plane))
     assert heard(plane).sequence == 1
+
+
+@pytest.mark.parametrize("value", ["'noon'", "x'ff00'"])
+def test_a_slot_whose_row_was_damaged_since_keeps_its_host_from_no_hearing(
+    plane: Plane, read: list[int], value: str
+) -> None:
+    at_rest(plane)
+    gate = all_well(plane)
+    told(plane, 1, gate)
+    with plane.store._writing() as db:
+        db.execute(sa.text(f"UPDATE slots SET entered_at = {value}"))  # noqa: S608
+    told(plane, 2, gate)
+    assert read == [1, 2], "it may mean something else now"
+    assert heard(plane).sequence == 2
+    told(plane, 3, gate)
+    assert heard(plane).sequence == 3

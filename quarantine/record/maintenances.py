@@ -17,7 +17,7 @@ from quarantine.errors import StaleError
 from quarantine.record import slots
 from quarantine.record.database import models, rows
 from quarantine.record.database.base import Repository
-from quarantine.record.database.damaged import UNREADABLE, of_the_row, told
+from quarantine.record.database.damaged import UNREADABLE, fits, of_the_row, told
 from quarantine.record.database.maintained import present
 from quarantine.record.database.rows import Row
 from quarantine.record.words.facts import Initiator, Maintenance, Subject
@@ -206,6 +206,9 @@ def _readable(db: sa.Connection, query: sa.Select[Any]) -> list[Maintenance]:
 
 
 def _record(row: Row) -> Maintenance:
+    """Raises ``ValueError`` for a row with a value that is not of its column's kind."""
+    if damaged := [c.name for c in _TABLE.c if not fits(c, row[c.name])]:
+        raise ValueError(f"damaged: {', '.join(damaged)}")
     return Maintenance(
         subject=Subject(row["host"], row["address"]),
         version=row["version"],

@@ -138,7 +138,9 @@ def export(plane: Plane, path: Path) -> None:
     except OSError as error:
         raise BadInputError(f"ledger: expected to write {path}: {error.strerror}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        # Where nothing can be written there is nothing to remove, and the error above is the one.
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 def end(plane: Plane) -> ChainEnd:

@@ -25,7 +25,7 @@ from eraser.protocol.ticket import (
 )
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.api.resources import certificates as resource
-from quarantine.errors import UnavailableError
+from quarantine.errors import BadInputError, UnavailableError
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
 from quarantine.evidence.sections import HistoryLine
@@ -192,6 +192,13 @@ def test_an_export_is_a_ledger(chain: Any, tmp_path: Path, monkeypatch: Any) -> 
     written = tmp_path / "by-command.jsonl"
     ledger.export(plane, written)
     assert written.read_bytes() == found.content
+
+
+def test_a_place_where_no_export_can_be_is_told_in_one_line(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for place in (tmp_path / "file" / "x.jsonl", tmp_path / "none" / "x.jsonl"):
+        with pytest.raises(BadInputError, match="ledger: expected to write"):
+            ledger.export(Plane([site.file]), place)
 
 
 @pytest.mark.parametrize(

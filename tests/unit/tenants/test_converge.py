@@ -76,6 +76,18 @@ def test_mdadm_conf_is_written_before_the_initramfs() -> None:
     assert machine.initramfs == conf
 
 
+def test_a_mdadm_conf_with_bytes_that_are_no_text_is_taken_as_it_is() -> None:
+    comment = b"# f\xfcr die Platten\n".decode("utf-8", "surrogateescape")
+    machine = Simulated(fresh(4, files=(("/etc/mdadm/mdadm.conf", comment),)))
+
+    run(machine)
+
+    conf = machine.machine.text("/etc/mdadm/mdadm.conf")
+    assert conf is not None
+    assert conf.startswith(comment)
+    assert run(machine) == []
+
+
 def test_check_mode_says_all_and_does_nothing() -> None:
     machine = Simulated(fresh(4))
     wanted = converge(WISH, look=machine.look, act=nothing, check=True)

@@ -38,7 +38,9 @@ def managed_files(
             wanted.append((DRACUT, machine.text(DRACUT), _DRACUT_TEXT))
         written = [WriteFile(*file, voids=STAMP) for file in wanted if file[1] != file[2]]
         steps += written
-        stamp = hashlib.sha256("\0".join(after for _, _, after in wanted).encode()).hexdigest()
+        # Read as surrogates: a comment in Latin-1 is no reason to stop.
+        content = "\0".join(after for _, _, after in wanted).encode("utf-8", "surrogateescape")
+        stamp = hashlib.sha256(content).hexdigest()
         stale = bool(written) or stamp != machine.initramfs_stamp
         if wish.initramfs and machine.platform.rebuild and stale:
             steps.append(RebuildInitramfs(machine.platform.rebuild, stamp))

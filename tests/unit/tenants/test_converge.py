@@ -22,7 +22,15 @@ from nvme_raid.model import (
     Sampled,
     Wish,
 )
-from nvme_raid.steps import Assemble, MakeDirectory, Mount, RebuildInitramfs, Step, WriteFile
+from nvme_raid.steps import (
+    Assemble,
+    MakeDirectory,
+    Mount,
+    RebuildInitramfs,
+    Relabel,
+    Step,
+    WriteFile,
+)
 
 from tests.unit.tenants.simulated import LIVE, Simulated, drive, fresh
 
@@ -198,6 +206,19 @@ def test_an_array_that_is_not_up_under_its_name_is_assembled_and_kept(damage: Da
     assert mounted == "mount /mnt/nvme"
     assert machine.machine.text("/etc/fstab") == before
     assert run(machine) == []
+
+
+@pytest.mark.parametrize("point", ["/mnt/nvme", "/srv/old"])
+def test_a_label_is_given_where_the_filesystem_is_mounted(point: str) -> None:
+    """Whoever changes mount point and label at once still has it mounted at the old place."""
+    machine = built()
+    _wrong_label(machine)
+    mounts = machine.machine.mounts
+    machine.set(mounts=(mounts[0], replace(mounts[1], point=point)))
+
+    plan = decide(machine.machine, WISH)
+
+    assert Relabel("/dev/md/nvme", "nvme", point) in plan.steps
 
 
 def test_a_mounted_array_of_another_name_is_left_mounted() -> None:

@@ -85,9 +85,11 @@ def decide(machine: Machine, wish: Wish) -> Plan:
     if base.filesystem is None or base.filesystem.unfinished:
         steps.append(_make(wish, base))
     elif base.filesystem.label != wish.label:
-        steps.append(
-            Relabel(base.node, wish.label, wish.mount if mountpoint.mounted(machine, wish) else "")
-        )
+        # xfs_admin keeps its hands off a mounted filesystem, wherever that is.
+        points = mountpoint.all_of(machine, base.device)
+        point = mountpoint.of(machine, wish)
+        at = wish.mount if point in points else "".join(points[:1])
+        steps.append(Relabel(base.node, wish.label, at))
     # After an array or a filesystem is made the next step needs a new look.
     ready = len(base.steps) or (0 if uuid else 1)
     steps += _settle(machine, wish, base, uuid or NEW_FILESYSTEM)

@@ -323,7 +323,7 @@ def _lost(machine: Simulated) -> None:
         ),
         (
             lambda m: m.set_array(linked=()) or m.set(taken_nodes=("nvme",)),  # type: ignore[func-returns-value]
-            "another array has that name",
+            "an array of other drives has it",
         ),
     ],
 )
@@ -502,6 +502,28 @@ def test_the_name_of_another_array_is_refused() -> None:
 
     with pytest.raises(Refusal, match="an array of other drives has it"):
         converge(WISH, look=machine.look, act=nothing)
+
+
+@pytest.mark.parametrize("second", ["free", "stopped", "under another name"])
+def test_the_name_of_another_array_of_nvme_drives_is_refused(second: str) -> None:
+    """Two arrays of one instance, told apart by ``only``, must not have one name: mdadm would
+    refuse it, after the second array was stopped."""
+    machine = built(4)
+    two = tuple(drive(number) for number in (4, 5))
+    arrays = machine.machine.arrays
+    if second != "free":
+        members = [Member("bb", "nvme", 0, 2, 512 << 10, role) for role in (0, 1)]
+        two = tuple(replace(one, member=member) for one, member in zip(two, members, strict=True))
+        xfs = Filesystem("uuid-b", "nvme", 512 << 10, 1 << 20, 32 << 10)
+        names = tuple(one.name for one in two)
+        if second != "stopped":
+            two = tuple(replace(one, holders=("md126",), busy=True) for one in two)
+            arrays = (*arrays, Running("md126", members=names, given="nvme_0", filesystem=xfs))
+    machine.set(drives=(*machine.machine.drives, *two), arrays=arrays)
+    wish = replace(WISH, drives=2, only=("LAB4", "LAB5"), mount="/srv/b")
+
+    with pytest.raises(Refusal, match="an array of other drives has it"):
+        converge(wish, look=machine.look, act=nothing)
 
 
 def test_an_interrupted_run_is_finished_by_the_next() -> None:

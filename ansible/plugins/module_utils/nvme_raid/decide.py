@@ -143,10 +143,7 @@ def _is_ours(drive: Drive, wish: Wish) -> bool:
 
 
 def _new_array(machine: Machine, wish: Wish, drives: tuple[Drive, ...]) -> _Base:
-    if wish.name in machine.taken_nodes:
-        raise Refusal(
-            (f"expected the name {wish.node} to be free: an array of other drives has it",)
-        )
+    _refuse_taken_name(machine, wish, set())
     warnings = []
     if len({drive.size for drive in drives}) > 1:
         sizes = ", ".join(f"{drive.path} {drive.size}" for drive in drives)
@@ -155,6 +152,16 @@ def _new_array(machine: Machine, wish: Wish, drives: tuple[Drive, ...]) -> _Base
         )
     make = CreateArray(wish.node, wish.name, wish.chunk, tuple(drive.path for drive in drives))
     return _Base((make,), "", wish.node, array=NEW, warnings=tuple(warnings))
+
+
+def _refuse_taken_name(machine: Machine, wish: Wish, own: set[str]) -> None:
+    """Raises :class:`Refusal` where an array of other drives than ``own`` has the name: mdadm would
+    refuse it too, but after we have stopped ours."""
+    others = (link for one in machine.arrays if not own & set(one.members) for link in one.linked)
+    if wish.name in (*machine.taken_nodes, *others):
+        raise Refusal(
+            (f"expected the name {wish.node} to be free: an array of other drives has it",)
+        )
 
 
 def _existing_array(
@@ -183,6 +190,7 @@ def _existing_array(
             for array in (foreign or running if not wrong else foreign)
         ]
         raise Refusal(tuple(wrong))
+    _refuse_taken_name(machine, wish, names)
     if not running:
         return _Base((Assemble(wish.node, uuid, devices),), "", wish.node, uuid, unknown=True)
     array = running[0]
@@ -210,10 +218,6 @@ def _running_array(
     if wrong:
         raise Refusal((f"expected {array.path} to hold our XFS or nothing: {', '.join(wrong)}",))
     if wish.name not in array.linked:
-        if wish.name in machine.taken_nodes:
-            raise Refusal(
-                (f"expected {wish.node} to lead to {array.path}: another array has that name",)
-            )
         if array.given == wish.name:
             steps = (Relink(wish.node, array.path),)
         elif mountpoint.all_of(machine, array.name):

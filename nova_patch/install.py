@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import VERSION, compat, tree
+from . import compat, tree
 from .boot import ENTRY, MANAGER
 from .errors import PatchError
 
@@ -179,12 +179,11 @@ def status(python: str) -> Status:
             f"{environment.pth} is there but what it loads is not, so nova-compute refuses to "
             "start; install again or remove",
         )
-    try:
-        # What counts is the installed copy's table, not that of the caller.
-        _ask(environment, loaded[0].name)
-    except PatchError as error:
-        return Status(REFUSES, None, environment.nova, str(error))
-    return Status(INSTALLED, VERSION, environment.nova, str(loaded[0]))
+    # What counts is the installed copy's table and version, not those of the caller.
+    version, refusal = _ask(environment, loaded[0].name)
+    if refusal:
+        return Status(REFUSES, None, environment.nova, refusal)
+    return Status(INSTALLED, version, environment.nova, str(loaded[0]))
 
 
 def pth_line(name: str) -> str:
@@ -209,11 +208,13 @@ except Exception as error:
     return f"import sys; exec({code!r}, {{'sys': sys}})\n"
 
 
-def _ask(environment: Environment, name: str) -> None:
+def _ask(environment: Environment, name: str) -> tuple[str, str]:
+    """The version of an installed copy, and why it would refuse that Nova, or nothing."""
     code = f"""
 import sys
-from {name} import compat, start
+from {name} import VERSION, compat, start
 from {name}.errors import PatchError
+print(VERSION)
 try:
     compat.check_sources(start.admit(), compat.installed_top())
 except PatchError as error:
@@ -221,8 +222,8 @@ except PatchError as error:
 """
     argv = [environment.python, "-I", "-c", code]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
-    if done.returncode:
-        raise PatchError((done.stderr.strip().splitlines() or ["no message"])[-1])
+    refusal = (done.stderr.strip().splitlines() or ["no message"])[-1] if done.returncode else ""
+    return done.stdout.strip(), refusal
 
 
 def _is_intact(copy: Path) -> bool:

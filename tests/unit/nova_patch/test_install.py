@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from nova_patch import VERSION, compat, install, plug, tree
 from nova_patch import __main__ as command
-from nova_patch import compat, install, plug, tree
 from nova_patch.errors import PatchError
 from nova_patch.watched import WATCHED
 
@@ -96,6 +96,17 @@ def test_another_version_takes_the_place_of_the_first(
     assert len(new) == 1
     assert new != old
     assert new[0].name in (site / install.PTH).read_text()
+
+
+def test_the_version_that_is_told_is_that_of_the_installed_copy(
+    supported: Path, site: Path, python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A newer checkout that asks must not say that the newer patch is installed."""
+    ours = supported / "__init__.py"
+    ours.write_text(ours.read_text().replace(f'VERSION = "{VERSION}"', 'VERSION = "1"'))
+    assert install.install(python).patch == "1"
+    monkeypatch.setattr(install, "PACKAGE", Path(install.__file__).parent)
+    assert install.status(python).patch == "1"
 
 
 def test_what_an_interrupted_command_leaves_is_known_and_mended(

@@ -9,6 +9,7 @@ both, and then the table of releases decides.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -209,7 +210,10 @@ except Exception as error:
 
 
 def _ask(environment: Environment, name: str) -> tuple[str, str]:
-    """The version of an installed copy, and why it would refuse that Nova, or nothing."""
+    """The version of an installed copy, and why it would refuse that Nova, or nothing.
+
+    Raises ``PatchError`` where that Python does not end.
+    """
     code = f"""
 import sys
 from {name} import VERSION, compat, start
@@ -221,7 +225,10 @@ except PatchError as error:
     sys.exit(str(error))
 """
     argv = [environment.python, "-I", "-c", code]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise PatchError(f"expected {environment.python} to end in 60 s, killed it") from error
     refusal = (done.stderr.strip().splitlines() or ["no message"])[-1] if done.returncode else ""
     return done.stdout.strip(), refusal
 
@@ -250,7 +257,8 @@ def _copy(environment: Environment, target: Path) -> None:
         raise
     # Every program of the environment imports two of these files: let them find bytecode.
     argv = [environment.python, "-I", "-m", "compileall", "-q", str(target)]
-    subprocess.run(argv, capture_output=True, timeout=60, check=False)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        subprocess.run(argv, capture_output=True, timeout=60, check=False)
 
 
 def _delete(copy: Path) -> None:

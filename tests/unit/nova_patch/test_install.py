@@ -175,6 +175,26 @@ def test_no_nova_and_no_python(python: str, tmp_path: Path) -> None:
         install.look("/bin/false")
 
 
+@pytest.mark.parametrize("stuck", ["compileall", "status"])
+def test_a_python_that_does_not_end_is_no_traceback(
+    supported: Path, site: Path, python: str, monkeypatch: pytest.MonkeyPatch, stuck: str
+) -> None:
+    """Bytecode is a comfort, an answer is not."""
+    real = subprocess.run
+
+    def run(argv: list[str], **more: object) -> object:
+        if stuck in argv or (stuck == "status" and "start.admit" in argv[-1]):
+            raise subprocess.TimeoutExpired(argv, 60)
+        return real(argv, **more)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(subprocess, "run", run)
+    if stuck == "compileall":
+        assert install.install(python).state == install.INSTALLED
+    else:
+        with pytest.raises(PatchError, match=r"expected .* to end in 60 s"):
+            install.install(python)
+
+
 def test_the_command_line(
     supported: Path, site: Path, python: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

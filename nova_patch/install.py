@@ -31,10 +31,15 @@ ABSENT, INSTALLED, BROKEN, REFUSES = "absent", "installed", "broken", "refuses"
 _LOOK = f"""
 import json, sys, sysconfig, importlib.util, importlib.metadata
 spec = importlib.util.find_spec("nova")
+try:
+    nova = importlib.metadata.version("nova") if spec and spec.origin else None
+except importlib.metadata.PackageNotFoundError:
+    # What pip leaves of a removed Nova are directories with files of others in them.
+    nova = None
 print(json.dumps({{
     "site": sysconfig.get_path("purelib"),
-    "nova": importlib.metadata.version("nova") if spec else None,
-    "top": str(spec.origin) if spec else None,
+    "nova": nova,
+    "top": spec.origin if nova else None,
     "waiting": [n for n in (type(f).__module__ for f in sys.meta_path) if n.startswith(
         {tree.PREFIX!r})],
     "python": list(sys.version_info[:3]),

@@ -175,6 +175,24 @@ def test_no_nova_and_no_python(python: str, tmp_path: Path) -> None:
         install.look("/bin/false")
 
 
+def test_what_a_removed_nova_left_does_not_keep_the_patch(
+    supported: Path, site: Path, python: str
+) -> None:
+    """pip leaves a directory in which others have put files: a package without metadata, then one
+    without a file of its own."""
+    install.install(python)
+    metadata = site / "nova-34.0.0.dist-info"
+    for left in (metadata / "METADATA", site / "nova/__init__.py"):
+        left.unlink()
+        if metadata.exists():
+            metadata.rmdir()
+        with pytest.raises(PatchError, match="expected nova in the environment of"):
+            install.install(python)
+        assert install.look(python).nova is None
+    assert install.remove(python).state == install.ABSENT
+    assert list(site.glob("*nvme*")) == []
+
+
 @pytest.mark.parametrize("stuck", ["compileall", "status"])
 def test_a_python_that_does_not_end_is_no_traceback(
     supported: Path, site: Path, python: str, monkeypatch: pytest.MonkeyPatch, stuck: str

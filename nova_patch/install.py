@@ -269,7 +269,8 @@ def _copy(environment: Environment, target: Path) -> None:
 def _delete(copy: Path) -> None:
     """Under another name first, so that half a copy is never importable."""
     if copy.exists():
-        grave = copy.with_name(f"{tree.PREFIX}old-{os.getpid()}")
+        # A name of its own: where an image is built, an earlier run had the same process id.
+        grave = Path(tempfile.mkdtemp(prefix=f"{tree.PREFIX}old-", dir=copy.parent))
         copy.rename(grave)
         shutil.rmtree(grave)
 

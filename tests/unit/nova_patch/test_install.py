@@ -133,6 +133,18 @@ def test_what_an_interrupted_command_leaves_is_known_and_mended(
     assert (site / install.PTH).read_text() == text
 
 
+def test_what_a_deletion_of_the_same_process_id_left_is_deleted(
+    supported: Path, site: Path, python: str
+) -> None:
+    """In a container, where an image is built, each run has the same number."""
+    install.install(python)
+    left = site / f"{tree.PREFIX}old-{os.getpid()}"
+    left.mkdir()
+    (left / "plug.py").touch()
+    assert install.remove(python).state == install.ABSENT
+    assert list(site.glob("*nvme*")) == []
+
+
 def test_names_and_bytes_are_on_the_disk_before_it_says_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

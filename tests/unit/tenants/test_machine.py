@@ -147,6 +147,20 @@ def test_the_system_stands_on_every_disk_below_its_mounts(tmp_path: Path) -> Non
     assert sysfs.system(mounts) == {"dm-0", "nvme0n1p2", "nvme0n1", "vda1", "vda"}
 
 
+@pytest.mark.parametrize("sign", ["\u00a0", "\u2028", "\x0b", "\x0c", "\r", "\x1c", "\x85"])
+def test_a_mount_is_seen_whatever_is_in_its_name(tmp_path: Path, sign: str) -> None:
+    """The kernel escapes space, tab and newline, nothing else that Python takes for them."""
+    text = f"1 0 254:16 /a{sign}b /srv/c{sign}d rw - ext4 /dev/vdb rw\n"
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/mountinfo").write_bytes(text.encode())
+    disk(tmp_path, "vdb", "virtio1")
+    number(tmp_path, "254:16", "vdb")
+
+    (mount,) = Sysfs(tmp_path).mounts()
+
+    assert (mount.point, mount.device, mount.options) == (f"/srv/c{sign}d", "vdb", ("rw",))
+
+
 def test_a_mount_point_is_looked_for_by_its_real_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

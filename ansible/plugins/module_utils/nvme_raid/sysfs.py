@@ -25,7 +25,7 @@ class Sysfs:
     def text(self, path: Path) -> str:
         """A file's text without its end of line, or nothing where there is no such file."""
         try:
-            return path.read_text(errors="replace").strip()
+            return path.read_bytes().decode(errors="replace").strip()
         except OSError:
             return ""
 
@@ -121,9 +121,11 @@ class Sysfs:
     def mounts(self) -> tuple[Mounted, ...]:
         """The mount table of this process (proc(5), mountinfo)."""
         found = []
-        for line in self.text(self._root / "proc/self/mountinfo").splitlines():
+        # The kernel escapes what separates here; splitlines and split know further signs, which a
+        # directory's name may have.
+        for line in self.text(self._root / "proc/self/mountinfo").split("\n"):
             left, _, right = line.partition(" - ")
-            fields, rest = left.split(), right.split()
+            fields, rest = left.split(" "), right.split(" ")
             if len(fields) < 6 or len(rest) < 3:
                 continue
             device = self._device(fields[2], _unescape(rest[1]))

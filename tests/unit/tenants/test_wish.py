@@ -67,6 +67,8 @@ def test_these_are_fine(good: dict[str, Any]) -> None:
         ({"chunk": 128 << 20}, "chunk"),
         ({"options": ("noatime,ro",)}, "mount option"),
         ({"options": ("",)}, "mount option"),
+        # After the next boot autofs is mounted there, until somebody looks into the directory.
+        ({"options": ("noatime", "x-systemd.automount")}, "mount option"),
         ({"before": ("postgresql",)}, "before"),
         ({"before": ("a.service,x",)}, "before"),
         ({"device_timeout": 0}, "device timeout"),

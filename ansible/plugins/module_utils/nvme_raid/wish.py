@@ -61,6 +61,12 @@ def checked(wish: Wish) -> Wish:
         for option in wish.options
         if not _OPTION.match(option)
     ]
+    # The next boot mounts its autofs there: the mount table would show no filesystem of ours.
+    wrong += [
+        f"mount option: expected a mount at boot, found {option!r}"
+        for option in wish.options
+        if option == "x-systemd.automount"
+    ]
     wrong += [
         f"before: expected the full name of a systemd unit, found {unit!r}"
         for unit in wish.before

@@ -99,10 +99,10 @@ RETURN = r"""
 steps:
   description:
     - What was done, or would be in check mode, in words.
-    - After a refusal what was done before it, usually nothing.
+    - After a refusal or a failure what was done before it, usually nothing.
   type: list
   elements: str
-  returned: success, and when refused
+  returned: success, and when refused or failed
 drives:
   description: Device nodes in the array's order.
   type: list
@@ -183,7 +183,11 @@ def main():
             steps=list(refusal.done),
         )
     except RaidError as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(
+            msg=error.heading + ": " + str(error),
+            changed=bool(error.done),
+            steps=list(error.done),
+        )
     for warning in outcome.warnings:
         module.warn(warning)
     module.exit_json(

@@ -8,8 +8,8 @@ import json
 import pytest
 from nvme_raid import program
 from nvme_raid.errors import RaidError
-from nvme_raid.model import Wish
-from nvme_raid.steps import Assemble, Step
+from nvme_raid.model import Machine, Wish
+from nvme_raid.steps import Assemble, MakeXfs, Step
 
 from tests.unit.tenants.simulated import Simulated, fresh
 
@@ -77,3 +77,32 @@ def test_what_fails_is_no_refusal(
 
     assert program.main(["--drives", "2"]) == program.FAILED
     assert capsys.readouterr().err == "nvme-raid: expected blkid to look\n"
+
+
+@pytest.mark.parametrize("where", ["step", "look"])
+def test_a_failure_says_what_was_done_before_it(
+    machine: Simulated,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    where: str,
+) -> None:
+    def act(step: Step) -> None:
+        if isinstance(step, MakeXfs):
+            raise RaidError("expected mkfs.xfs to succeed")
+        machine.act(step)
+
+    def look(wish: Wish) -> Machine:
+        if where == "look" and machine.machine.arrays:
+            raise RaidError("expected blkid to look")
+        return machine.machine
+
+    monkeypatch.setattr(program, "act", act)
+    monkeypatch.setattr(program, "look", look)
+
+    assert program.main(["--drives", "2"]) == program.FAILED
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == (
+        "nvme-raid: failed, after this was done: "
+        "create /dev/md/nvme: RAID 0 of /dev/nvme0n1, /dev/nvme1n1"
+    )
+    assert second.startswith("nvme-raid: expected ")

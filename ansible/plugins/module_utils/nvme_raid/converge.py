@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .decide import Plan, decide
-from .errors import RaidError, Refusal
+from .errors import RaidError
 from .model import Machine, Wish
 from .steps import Step
 from .wish import checked
@@ -42,8 +42,8 @@ def converge(
 ) -> Outcome:
     """Bring the machine to the wish, or with ``check`` only say what that would take.
 
-    The end is a look that finds nothing left to do. Raises :class:`Refusal`, which names the steps
-    that were done before it, and :class:`RaidError` where a step fails or does not help.
+    The end is a look that finds nothing left to do. Raises :class:`Refusal`, and :class:`RaidError`
+    where a step fails or does not help; each names the steps that were done before it.
     """
     checked(wish)
     done: list[Step] = []
@@ -52,18 +52,21 @@ def converge(
         return Outcome(plan.steps, plan, (*plan.warnings, *([_LATE] if plan.more else ())))
     # As a set that keeps its order.
     warnings = dict.fromkeys(plan.warnings)
-    for _ in range(_ROUNDS):
-        if not plan.steps:
-            break
-        for step in plan.now:
-            act(step)
-            done.append(step)
-        try:
+    try:
+        for _ in range(_ROUNDS):
+            if not plan.steps:
+                break
+            for step in plan.now:
+                act(step)
+                done.append(step)
             plan = decide(look(wish), wish)
-        except Refusal as refusal:
-            raise Refusal(refusal.reasons, tuple(step.text for step in done)) from None
-        warnings.update(dict.fromkeys(plan.warnings))
-    if not plan.steps:
-        return Outcome(tuple(done), plan, tuple(warnings))
-    left = "; ".join(step.text for step in plan.steps)
-    raise RaidError(f"expected nothing left to do, found still: {left}; look at the kernel's log")
+            warnings.update(dict.fromkeys(plan.warnings))
+        if plan.steps:
+            left = "; ".join(step.text for step in plan.steps)
+            raise RaidError(
+                f"expected nothing left to do, found still: {left}; look at the kernel's log"
+            )
+    except RaidError as error:
+        error.done = tuple(step.text for step in done)
+        raise
+    return Outcome(tuple(done), plan, tuple(warnings))

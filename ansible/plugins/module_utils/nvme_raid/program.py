@@ -42,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"nvme-raid: refused: {reason}", file=sys.stderr)
         return REFUSED
     except RaidError as error:
+        if error.done:
+            print(f"nvme-raid: {error.heading}", file=sys.stderr)
         print(f"nvme-raid: {error}", file=sys.stderr)
         return FAILED
     _show(outcome, chosen)

@@ -779,6 +779,17 @@ def test_a_mount_point_that_leads_into_the_system_is_refused() -> None:
         converge(replace(WISH, drives=1, mount="/srv/db"), look=machine.look, act=nothing)
 
 
+def test_a_mount_point_that_cannot_be_is_refused_before_anything_is_made() -> None:
+    machine = Simulated(fresh(4, no_directory="a file"))
+
+    with pytest.raises(Refusal, match="expected /mnt/nvme to be a directory, found a file there"):
+        converge(WISH, look=machine.look, act=nothing)
+    # Of a dead filesystem the lost drive is the thing to hear.
+    machine.set(drives=machine.machine.drives[:3])
+    with pytest.raises(Refusal, match="expected 4 NVMe drives, found 3"):
+        converge(WISH, look=machine.look, act=nothing)
+
+
 def test_a_drive_with_an_xfs_is_no_free_drive_of_an_array() -> None:
     machine = Simulated(fresh(4))
     machine.set_drive("nvme3n1", filesystem=Filesystem("u", "", 0, 0, 0))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import base64
+import errno
 import gzip
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -176,6 +178,33 @@ def test_a_mount_point_is_looked_for_by_its_real_path(
     assert (machine.point, machine.directories, machine.crowded) == (real, (asked,), False)
     table.write_text("")
     assert look.look(Wish(1, mount=asked)).crowded
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [("file", "a file"), ("file/below", "Not a directory"), ("dead", "Input/output error")],
+)
+def test_what_keeps_the_mount_point_from_being_a_directory_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, found: str
+) -> None:
+    """A file, a path below one, and a filesystem that answers with errors only."""
+    put(tmp_path, "file")
+    put(tmp_path, "proc/self/mountinfo")
+    monkeypatch.setattr(look, "Sysfs", lambda: Sysfs(tmp_path))
+    monkeypatch.setattr(look, "platform", lambda: Platform(str(tmp_path / "mdadm.conf")))
+    monkeypatch.setattr(command, "settle", lambda: None)
+    real = os.stat
+
+    def stat(path: str, **more: Any) -> os.stat_result:
+        if str(path).endswith("/dead"):
+            raise OSError(errno.EIO, "Input/output error", path)
+        return real(path, **more)
+
+    monkeypatch.setattr(os, "stat", stat)
+
+    assert look.look(Wish(1, mount=str(tmp_path / asked))).no_directory == found
+    assert look.look(Wish(1, mount=str(tmp_path))).no_directory == ""
+    assert look.look(Wish(1, mount=str(tmp_path / "new"))).no_directory == ""
 
 
 def test_a_filesystem_over_several_devices_is_found_by_its_source(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -41,6 +42,7 @@ def look(wish: Wish) -> Machine:
     texts = {path: text for path in paths if (text := _text(path)) is not None}
     point = os.path.realpath(wish.mount)
     here = any(mount.point == point for mount in mounts)
+    exists = os.path.isdir(wish.mount)
     return Machine(
         platform=found,
         drives=tuple(replace(one, openers=who.get(one.name, ())) for one in drives),
@@ -49,11 +51,23 @@ def look(wish: Wish) -> Machine:
         taken_nodes=tuple(sorted(link for link, name in links.items() if name not in near)),
         files=tuple(texts.items()),
         point=point,
-        directories=(wish.mount,) if os.path.isdir(wish.mount) else (),
-        crowded=not here and os.path.isdir(wish.mount) and bool(os.listdir(wish.mount)),
+        directories=(wish.mount,) if exists else (),
+        crowded=not here and exists and bool(os.listdir(wish.mount)),
+        no_directory=_no_directory(wish.mount),
         trim_enabled=_trim_enabled(found),
         initramfs_stamp=(_text(files.STAMP) or "").strip(),
     )
+
+
+def _no_directory(path: str) -> str:
+    """What keeps the mount point from being a directory; nothing where it is one, or not there."""
+    try:
+        return "" if stat.S_ISDIR(os.stat(path).st_mode) else "a file"
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        # A filesystem that lost a drive stays mounted and answers with errors.
+        return str(error.strerror)
 
 
 def _maybe_made_on(

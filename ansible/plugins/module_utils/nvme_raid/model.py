@@ -167,6 +167,8 @@ class Machine:
     """Which of the mount point and its like exist."""
     crowded: bool = False
     """Whether the mount point is a directory with files in it and nothing mounted on it."""
+    no_directory: str = ""
+    """What is found in place of the mount point, where that cannot be a directory."""
     trim_enabled: bool = False
     initramfs_stamp: str = ""
 

@@ -25,7 +25,8 @@ def all_of(machine: Machine, device: str) -> tuple[str, ...]:
 
 
 def refuse_taken(machine: Machine, wish: Wish, device: str) -> None:
-    """Raises :class:`Refusal` where it is the system's own, or has a mount of another device."""
+    """Raises :class:`Refusal` where it is the system's own, has a mount of another device, or is no
+    directory."""
     point = of(machine, wish)
     if of_the_system(point):
         raise Refusal(
@@ -38,4 +39,8 @@ def refuse_taken(machine: Machine, wish: Wish, device: str) -> None:
     if top and (not device or top[-1].device != device):
         raise Refusal(
             (f"expected {wish.mount} to be free or ours, found {top[-1].device} mounted there",)
+        )
+    if machine.no_directory:
+        raise Refusal(
+            (f"expected {wish.mount} to be a directory, found {machine.no_directory} there",)
         )

@@ -207,6 +207,25 @@ def test_what_keeps_the_mount_point_from_being_a_directory_is_seen(
     assert look.look(Wish(1, mount=str(tmp_path / "new"))).no_directory == ""
 
 
+def test_a_drive_that_goes_while_it_is_looked_at_is_an_error_of_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller(tmp_path, "pci/nvme0")
+    disk(tmp_path, "nvme0n1", "pci/nvme0")
+    put(tmp_path, "proc/self/mountinfo")
+    monkeypatch.setattr(look, "Sysfs", lambda: Sysfs(tmp_path))
+    monkeypatch.setattr(command, "settle", lambda: None)
+    monkeypatch.setattr(look, "_head", lambda _device: (bytes(reading.EDGE), None))
+
+    def gone(path: str) -> bool:
+        raise OSError(errno.ENXIO, "No such device or address", path)
+
+    monkeypatch.setattr(reading, "is_busy", gone)
+
+    with pytest.raises(RaidError, match="look at /dev/nvme0n1, found No such device or address"):
+        look.look(Wish(1))
+
+
 def test_a_filesystem_over_several_devices_is_found_by_its_source(tmp_path: Path) -> None:
     put(tmp_path, "dev/nvme0n1")
     put(tmp_path, "proc/self/mountinfo", "1 0 0:31 / / rw - btrfs /dev/nvme0n1 rw\n")

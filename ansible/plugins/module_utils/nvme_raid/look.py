@@ -22,7 +22,16 @@ _MD_MEMBER = "an md superblock"
 
 
 def look(wish: Wish) -> Machine:
-    """All facts. Raises :class:`RaidError` where the machine cannot be asked."""
+    """All facts. Raises :class:`RaidError` where the machine cannot be asked, or a drive goes."""
+    try:
+        return _look(wish)
+    except OSError as error:
+        raise RaidError(
+            f"expected to look at {error.filename or 'the machine'}, found {error.strerror}"
+        ) from error
+
+
+def _look(wish: Wish) -> Machine:
     # At boot udev may just be assembling the array: half of one would be taken for a broken one.
     command.settle()
     sysfs = Sysfs()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,47 @@ def test_role_and_module_have_the_same_options_and_defaults() -> None:
             short = name.removeprefix("nvme_raid_")
             assert option.get("default") == module[short].get("default"), name
             assert option["type"] == module[short]["type"], name
+
+
+INSTALLER = """#!/usr/bin/python
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule({"name": {"type": "list"}, "state": {}}, supports_check_mode=True)
+module.exit_json(changed=%s)
+"""
+PLAYBOOK = """
+- hosts: localhost
+  gather_facts: false
+  pre_tasks:
+    - ansible.builtin.set_fact: {pkg_mgr: lab.stand_in.installer, cacheable: true}
+  roles:
+    - {role: nvme_quarantine.tenant.nvme_raid, nvme_raid_drives: 0}
+"""
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_check_mode_on_an_instance_without_the_packages_ends_well(
+    collections: Path, tmp_path: Path, missing: bool
+) -> None:
+    """The module asks mdadm what is on the drives, and check mode has not installed it. No drives
+    are asked for, so wherever the module runs it refuses before it looks at anything."""
+    modules = tmp_path / "ansible_collections/lab/stand_in/plugins/modules"
+    modules.mkdir(parents=True)
+    (modules / "installer.py").write_text(INSTALLER % missing)
+    (tmp_path / "play.yml").write_text(PLAYBOOK)
+
+    done = subprocess.run(
+        [
+            *("ansible-playbook", "--check", "-c", "local", "-i", "localhost,"),
+            *("-e", f"ansible_python_interpreter={sys.executable}", tmp_path / "play.yml"),
+        ],
+        env={
+            **environment(collections),
+            "ANSIBLE_COLLECTIONS_PATH": f"{collections}:{tmp_path}",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode == 0) == missing, done.stdout + done.stderr
+    assert ("check mode has not installed mdadm, util-linux, xfsprogs" in done.stdout) == missing

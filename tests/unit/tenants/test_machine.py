@@ -226,6 +226,52 @@ def test_a_drive_that_goes_while_it_is_looked_at_is_an_error_of_one_line(
         look.look(Wish(1))
 
 
+def raid(root: Path, name: str, digits: str, *members: str) -> None:
+    disk(root, name, "virtual")
+    number(root, digits, name)
+    put(root, f"sys/devices/virtual/{name}/md/array_state", "clean\n")
+    for member in members:
+        link = root / f"sys/devices/virtual/{name}/slaves" / member
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(root)
+
+
+@pytest.fixture
+def looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Five drives: the system on an array of two, a free one, and an array of two others. What the
+    tools and the samples were asked about."""
+    for at in range(5):
+        controller(tmp_path, f"pci{at}/nvme{at}", serial=f"S{at}")
+        disk(tmp_path, f"nvme{at}n1", f"pci{at}/nvme{at}")
+    raid(tmp_path, "md0", "9:0", "nvme0n1", "nvme1n1")
+    raid(tmp_path, "md1", "9:1", "nvme3n1", "nvme4n1")
+    put(tmp_path, "proc/self/mountinfo", "1 0 9:0 / / rw - ext4 /dev/md0 rw\n")
+    asked: list[str] = []
+
+    def heard(device: Any, *_: object) -> Any:
+        asked.append(getattr(device, "path", device))
+
+    monkeypatch.setattr(look, "Sysfs", lambda: Sysfs(tmp_path))
+    monkeypatch.setattr(command, "settle", lambda: None)
+    monkeypatch.setattr(look, "_head", lambda device: (heard(device), (bytes(1 << 20), None))[1])
+    monkeypatch.setattr(look, "_signatures", lambda path, _known: (heard(path), ())[1])
+    monkeypatch.setattr(look, "_given_name", lambda _path: "")
+    monkeypatch.setattr(look, "_sampled", lambda *_: look.Sampled(look.Content.UNIFORM))
+    monkeypatch.setattr(reading, "is_busy", lambda _path: False)
+    monkeypatch.setattr(
+        look.openers, "lasting", lambda numbers: asked.extend(numbers.values()) or {}
+    )
+    return asked
+
+
+def test_what_the_system_stands_on_is_not_looked_into(looked_into: list[str]) -> None:
+    machine = look.look(Wish(3))
+
+    assert {"/dev/nvme2n1", "/dev/nvme3n1", "/dev/nvme4n1", "/dev/md1"} <= set(looked_into)
+    assert not {"/dev/nvme0n1", "/dev/nvme1n1", "/dev/md0"} & set(looked_into)
+    assert [array.name for array in machine.arrays] == ["md1"]
+
+
 def test_a_filesystem_over_several_devices_is_found_by_its_source(tmp_path: Path) -> None:
     put(tmp_path, "dev/nvme0n1")
     put(tmp_path, "proc/self/mountinfo", "1 0 0:31 / / rw - btrfs /dev/nvme0n1 rw\n")

@@ -42,7 +42,7 @@ def _look(wish: Wish) -> Machine:
     names = {drive.name for drive in drives}
     links = sysfs.links()
     members = {name: sysfs.children(name, "slaves") for name in sysfs.arrays()}
-    near = [name for name, those in members.items() if names & set(those)]
+    near = [name for name, those in members.items() if names & set(those) and name not in system]
     arrays = tuple(_array(sysfs, name, swaps, members[name], links) for name in near)
     numbers = {sysfs.number(name): name for name in _maybe_made_on(drives, arrays, wish.only)}
     who = openers.lasting(numbers) if numbers else {}

@@ -272,6 +272,17 @@ def test_what_the_system_stands_on_is_not_looked_into(looked_into: list[str]) ->
     assert [array.name for array in machine.arrays] == ["md1"]
 
 
+def test_of_what_was_not_asked_for_only_the_head_is_read(looked_into: list[str]) -> None:
+    """Its filesystem's line in fstab is known by that; a fault of it is nobody's reason to stop."""
+    machine = look.look(Wish(1, only=("S2",)))
+
+    once = ["/dev/nvme3n1", "/dev/nvme4n1", "/dev/md1"]
+    assert [looked_into.count(path) for path in once] == [1, 1, 1]
+    assert looked_into.count("/dev/nvme2n1") == 2
+    assert "md1" not in looked_into
+    assert len(machine.drives) == 5
+
+
 def test_a_filesystem_over_several_devices_is_found_by_its_source(tmp_path: Path) -> None:
     put(tmp_path, "dev/nvme0n1")
     put(tmp_path, "proc/self/mountinfo", "1 0 0:31 / / rw - btrfs /dev/nvme0n1 rw\n")

@@ -96,15 +96,17 @@ def test_only_what_something_may_be_made_on_is_asked_about() -> None:
     ours = Filesystem("u", "nvme", 0, 0, 0)
     array = Running("md127", members=("nvme3n1",), filesystem=ours)
     drives = (free, foreign, system, member, drive(4, filesystem=ours))
+    asked = {"nvme0n1", "nvme1n1", "nvme3n1", "nvme4n1"}
 
-    assert look._maybe_made_on(drives, (array,), ()) == ["nvme0n1"]
+    assert look._maybe_made_on(drives, (array,), asked) == ["nvme0n1"]
     for filesystem in (None, replace(ours, unfinished=True)):
         bare = replace(array, filesystem=filesystem)
-        assert look._maybe_made_on(drives, (bare,), ()) == ["nvme0n1", "nvme3n1", "md127"]
+        assert look._maybe_made_on(drives, (bare,), asked) == ["nvme0n1", "nvme3n1", "md127"]
     half = drive(0, filesystem=replace(ours, unfinished=True))
-    assert look._maybe_made_on((half,), (), ()) == ["nvme0n1"]
+    assert look._maybe_made_on((half,), (), asked) == ["nvme0n1"]
     # Whoever has a drive that was not asked for is not waited for.
-    assert look._maybe_made_on((half, drive(5)), (), ("lab5",)) == ["nvme5n1"]
+    assert look._maybe_made_on((half, drive(5)), (), {"nvme5n1"}) == ["nvme5n1"]
+    assert look._maybe_made_on(drives, (bare,), {"nvme0n1"}) == ["nvme0n1"]
 
 
 def loop(root: Path, name: str, backing: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from . import command, content, files, fstab, openers, reading, superblocks
@@ -38,13 +38,14 @@ def _look(wish: Wish) -> Machine:
     mounts = sysfs.mounts()
     system = sysfs.system(mounts)
     swaps = sysfs.swaps()
-    drives = tuple(_drive(sysfs, name, swaps, system) for name in sysfs.namespaces())
+    drives = tuple(_drive(sysfs, name, swaps, system, wish.only) for name in sysfs.namespaces())
     names = {drive.name for drive in drives}
+    asked = {drive.name for drive in drives if not drive.system and wanted(drive, wish.only)}
     links = sysfs.links()
     members = {name: sysfs.children(name, "slaves") for name in sysfs.arrays()}
     near = [name for name, those in members.items() if names & set(those) and name not in system]
-    arrays = tuple(_array(sysfs, name, swaps, members[name], links) for name in near)
-    numbers = {sysfs.number(name): name for name in _maybe_made_on(drives, arrays, wish.only)}
+    arrays = tuple(_array(sysfs, name, swaps, members[name], links, asked) for name in near)
+    numbers = {sysfs.number(name): name for name in _maybe_made_on(drives, arrays, asked)}
     who = openers.lasting(numbers) if numbers else {}
     found = platform()
     paths = (found.mdadm_conf, files.DRACUT, fstab.PATH)
@@ -80,23 +81,32 @@ def _no_directory(path: str) -> str:
 
 
 def _maybe_made_on(
-    drives: Sequence[Drive], arrays: Sequence[Running], only: tuple[str, ...]
+    drives: Sequence[Drive], arrays: Sequence[Running], asked: Collection[str]
 ) -> list[str]:
     """On what an array or a filesystem may be made, by what is on it; members of a bare array, too:
     who has one open writes below the array."""
-    bare = [one for one in arrays if one.active and one.bare and not one.signatures]
+    bare = [
+        one
+        for one in arrays
+        if one.active and one.bare and not one.signatures and set(asked) & set(one.members)
+    ]
     below = {name for array in bare for name in array.members}
     free = [
         one.name
         for one in drives
-        if not one.system
-        and wanted(one, only)
+        if one.name in asked
         and (one.name in below or (one.bare and not one.member and not one.signatures))
     ]
     return free + [array.name for array in bare]
 
 
-def _drive(sysfs: Sysfs, name: str, swaps: frozenset[str], system: frozenset[str]) -> Drive:
+def _drive(
+    sysfs: Sysfs,
+    name: str,
+    swaps: frozenset[str],
+    system: frozenset[str],
+    only: tuple[str, ...],
+) -> Drive:
     address, model, serial = sysfs.describe(name)
     drive = Drive(
         name,
@@ -117,6 +127,9 @@ def _drive(sysfs: Sysfs, name: str, swaps: frozenset[str], system: frozenset[str
     head, error = _head(drive)
     if error is not None:
         return replace(drive, sampled=error)
+    if not wanted(drive, only):
+        # Nothing is made on it. Its filesystem tells whose a line in fstab is.
+        return replace(drive, filesystem=superblocks.xfs(head))
     at = superblocks.MD_OFFSET
     drive = replace(
         drive,
@@ -138,6 +151,7 @@ def _array(
     swaps: frozenset[str],
     members: tuple[str, ...],
     links: dict[str, str],
+    asked: Collection[str],
 ) -> Running:
     array = Running(
         name,
@@ -156,6 +170,8 @@ def _array(
     if error is not None:
         return replace(array, sampled=error)
     filesystem = superblocks.xfs(head)
+    if not set(asked) & set(members):
+        return replace(array, filesystem=filesystem)
     array = replace(
         array,
         given=_given_name(array.path),

@@ -75,6 +75,16 @@ def test_the_devices_are_in_the_order_of_their_addresses() -> None:
     assert run(simulated)[0].endswith("/dev/nvme2n1, /dev/nvme0n1, /dev/nvme3n1, /dev/nvme1n1")
 
 
+def test_the_drives_that_are_told_are_in_the_array_s_order() -> None:
+    """A card that was added or moved changes addresses, not places."""
+    machine = built()
+    addresses = [one.address for one in machine.machine.drives]
+    for at, address in enumerate(reversed(addresses)):
+        machine.set_drive(f"nvme{at}n1", address=address)
+
+    assert decide(machine.machine, WISH).drives == tuple(f"/dev/nvme{at}n1" for at in range(4))
+
+
 def test_mdadm_conf_is_written_before_the_initramfs() -> None:
     machine = built()
 

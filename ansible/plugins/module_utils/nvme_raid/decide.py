@@ -77,7 +77,9 @@ def decide(machine: Machine, wish: Wish) -> Plan:
     drives = candidates(machine, wish)
     base = _single(machine, wish, drives[0]) if wish.drives == 1 else _array(machine, wish, drives)
     mountpoint.refuse_taken(machine, wish, base.device)
-    paths = tuple(drive.path for drive in drives)
+    # By address where there is no array yet, which is made in this order.
+    ordered = sorted(drives, key=lambda drive: drive.member.role if drive.member else 0)
+    paths = tuple(drive.path for drive in ordered)
     if base.unknown:
         return Plan(base.steps, len(base.steps), base.warnings, paths, base.node, more=True)
     steps = list(base.steps)

@@ -204,6 +204,29 @@ def test_each_managed_item_is_mended_and_nothing_else_is_done(
     assert run(machine) == []
 
 
+@pytest.mark.parametrize(
+    ("options", "mounted", "mended"),
+    [
+        (("noatime",), ("ro", "noatime"), ["remount /mnt/nvme with rw"]),
+        (("noatime",), ("rw", "noexec", "nosuid"), ["remount /mnt/nvme with exec,noatime,suid"]),
+        (("noatime", "ro"), ("ro", "noatime"), []),
+        # mount(8): user and its like mean these three, where nothing else is said.
+        (("noatime", "users"), ("rw", "noatime", "noexec", "nosuid", "nodev"), []),
+    ],
+)
+def test_an_option_that_is_asked_for_no_more_goes(
+    options: tuple[str, ...], mounted: tuple[str, ...], mended: list[str]
+) -> None:
+    wish = replace(WISH, options=options)
+    machine = Simulated(fresh(4))
+    run(machine, wish)
+    mounts = machine.machine.mounts
+    machine.set(mounts=(mounts[0], replace(mounts[1], options=mounted)))
+
+    assert run(machine, wish) == mended
+    assert run(machine, wish) == []
+
+
 @pytest.mark.parametrize("damage", [_stopped, _half_assembled, _other_name])
 def test_an_array_that_is_not_up_under_its_name_is_assembled_and_kept(damage: Damage) -> None:
     machine = built()

@@ -32,6 +32,10 @@ NEW = "00000000:00000000:00000000:00000000"
 NEW_FILESYSTEM = "made-with-the-filesystem"
 _CHECKED_OPTIONS = frozenset({"noatime", "nodiratime", "nodev", "noexec", "nosuid", "ro"})
 """Options that the mount table shows as they were asked for."""
+_UNDONE_BY = {"nodev": "dev", "noexec": "exec", "nosuid": "suid", "ro": "rw"}
+"""Options that keep a tenant from something, and what takes them back."""
+_RESTRICTING = frozenset({"group", "owner", "user", "users"})
+"""Options that bring nodev, noexec or nosuid with them (mount(8))."""
 
 
 @dataclass(frozen=True)
@@ -274,6 +278,10 @@ def _settle(machine: Machine, wish: Wish, base: _Base, uuid: str) -> list[Step]:
         steps.append(Mount(wish.mount))
     else:
         missing = set(wish.options) & _CHECKED_OPTIONS - set(mounted)
+        if not _RESTRICTING & set(wish.options):
+            missing |= {
+                _UNDONE_BY[one] for one in set(mounted) & _UNDONE_BY.keys() - set(wish.options)
+            }
         if missing:
             steps.append(Remount(wish.mount, tuple(sorted(missing))))
     if wish.trim and machine.platform.systemd and not machine.trim_enabled:

@@ -39,6 +39,12 @@ def test_a_run_says_its_steps_and_the_next_that_there_are_none(
     assert json.loads(capsys.readouterr().out)["warnings"] == []
 
 
+def test_no_mount_options_are_none_as_with_the_role(machine: Simulated) -> None:
+    assert program.main(["--drives", "2", "--options", ""]) == program.DONE
+    assert " xfs nofail,x-systemd" in (machine.machine.text("/etc/fstab") or "")
+    assert program.main(["--drives", "2", "--options", "noatime,"]) == program.REFUSED
+
+
 def test_a_refusal_says_what_was_done_before_it(
     machine: Simulated, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

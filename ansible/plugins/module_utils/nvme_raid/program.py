@@ -74,7 +74,7 @@ def _wish(chosen: argparse.Namespace) -> Wish:
         only=tuple(chosen.only),
         require_blank=chosen.require_blank,
         device_timeout=chosen.device_timeout,
-        options=tuple(chosen.options.split(",")),
+        options=tuple(chosen.options.split(",")) if chosen.options else (),
         before=tuple(chosen.before),
         trim=chosen.trim,
         initramfs=chosen.initramfs,
@@ -134,7 +134,11 @@ def _parser() -> argparse.ArgumentParser:
         help="refuse drives of random bytes: an encrypted volume without header looks so",
     )
     add("--device-timeout", type=int, default=Wish.device_timeout, help="seconds at boot (30)")
-    add("--options", default=",".join(Wish.options), help="of the mount (default: %(default)s)")
+    add(
+        "--options",
+        default=",".join(Wish.options),
+        help="of the mount, with commas; '' for none (%(default)s)",
+    )
     add("--before", action="append", default=[], help="systemd unit that needs the mount")
     add("--no-trim", dest="trim", action="store_false", help="leave fstrim.timer alone")
     add(

@@ -17,7 +17,7 @@ import yaml
 from nvme_raid import act, command, diffs, look, platforms, reading
 from nvme_raid.errors import RaidError
 from nvme_raid.model import Platform, Wish
-from nvme_raid.steps import CreateArray, MakeXfs, Relink, WriteFile
+from nvme_raid.steps import CreateArray, MakeXfs, Mount, Relink, WriteFile
 from nvme_raid.sysfs import Sysfs
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -393,6 +393,20 @@ def test_mkfs_is_forced_only_over_what_it_did_not_finish(monkeypatch: pytest.Mon
         (False, "/dev/nvme0n1"),
         (True, "/dev/nvme0n1"),
     ]
+
+
+@pytest.mark.parametrize("systemd", [True, False])
+def test_systemd_knows_the_line_before_the_mount(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, systemd: bool
+) -> None:
+    """A run that was killed after it wrote fstab left systemd with the unit of earlier drives."""
+    ran: list[str] = []
+    monkeypatch.setattr(command, "must", lambda argv, **_: ran.append(" ".join(argv)))
+    monkeypatch.setattr(act, "_RUNNING_SYSTEMD", str(tmp_path if systemd else tmp_path / "none"))
+
+    act.act(Mount("/mnt/nvme"))
+
+    assert ran == [*(["systemctl daemon-reload"] if systemd else []), "mount /mnt/nvme"]
 
 
 def test_what_a_file_voids_is_gone_before_it_is_written(tmp_path: Path) -> None:

@@ -110,8 +110,8 @@ def _write(step: WriteFile) -> None:
         except OSError as error:
             raise RaidError(f"expected to remove {step.voids}, found {error.strerror}") from error
     write_file(step.path, step.after)
-    if step.path == fstab.PATH and os.path.isdir(_RUNNING_SYSTEMD):
-        command.must(["systemctl", "daemon-reload"])
+    if step.path == fstab.PATH:
+        _reload()
 
 
 @_act.register
@@ -130,7 +130,16 @@ def _make_directory(step: MakeDirectory) -> None:
 
 @_act.register
 def _mount(step: Mount) -> None:
+    # A run that was killed after it wrote fstab left the unit of earlier drives, and as theirs are
+    # gone systemd would take the mount away again.
+    _reload()
     command.must(["mount", step.point])
+
+
+def _reload() -> None:
+    """Tell systemd, where it runs, of the lines in fstab."""
+    if os.path.isdir(_RUNNING_SYSTEMD):
+        command.must(["systemctl", "daemon-reload"])
 
 
 @_act.register

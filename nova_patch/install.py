@@ -161,6 +161,8 @@ def remove(python: str) -> Status:
         for copy in environment.copies:
             _delete(copy)
         environment.pth.unlink(missing_ok=True)
+        for part in environment.site.glob(f".{PTH}.*"):
+            part.unlink(missing_ok=True)
     except OSError as error:
         raise PatchError(
             f"expected to delete in {environment.site}, found: {error.strerror}; run as its owner"

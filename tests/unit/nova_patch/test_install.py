@@ -145,6 +145,14 @@ def test_what_a_deletion_of_the_same_process_id_left_is_deleted(
     assert list(site.glob("*nvme*")) == []
 
 
+def test_half_a_pth_file_of_an_interrupted_installation_is_removed_too(
+    supported: Path, site: Path, python: str
+) -> None:
+    (site / f".{install.PTH}.k3jx9q_1").write_text("import sys")
+    assert install.remove(python).state == install.ABSENT
+    assert list(site.glob("*nvme*")) == []
+
+
 def test_names_and_bytes_are_on_the_disk_before_it_says_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

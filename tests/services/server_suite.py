@@ -25,6 +25,9 @@ class Server(Protocol):
     def new_database(self, name: str) -> str:
         """An empty database, as a URL."""
 
+    def reader(self, name: str) -> str:
+        """The URL of a user who may read that database and do nothing else."""
+
     def down(self) -> None:
         """End it."""
 
@@ -58,6 +61,25 @@ class ServerSuite(StoreSuite):
         server.up()
         # The pool notices by itself that its connections are from before.
         assert store.amend(record, SlotChanges(attempts=1)).attempts == 1
+
+    def test_a_user_who_may_only_read_is_told_of_rights_and_not_of_the_schema(
+        self, server: Server, bare_url: str
+    ) -> None:
+        engine = door.make_engine(bare_url)
+        models.metadata.create_all(engine)
+        name = engine.url.database
+        assert name is not None
+        weak = Store.open(server.reader(name))
+        assert weak.slots() == []
+        with pytest.raises(UnavailableError, match="the right to read and write"):
+            enrol(weak)
+
+    def test_a_column_that_is_not_there_is_a_matter_of_the_schema(self, bare_url: str) -> None:
+        models.metadata.create_all(engine := door.make_engine(bare_url))
+        with engine.begin() as db:
+            db.exec_driver_sql("ALTER TABLE slots DROP COLUMN detail")
+        with pytest.raises(UnavailableError, match="run 'nvme-quarantine db upgrade'"):
+            Store.open(bare_url).slots()
 
     def test_a_row_that_a_transaction_of_others_has_is_not_waited_for_without_end(
         self, url: str, store: Store, monkeypatch: pytest.MonkeyPatch

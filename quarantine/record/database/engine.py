@@ -178,7 +178,12 @@ def _translated() -> Iterator[_Doing]:
                 f"database: expected to write alone, found another writer ({_line(error)}); "
                 "re-read and decide again"
             ) from error
-        if isinstance(error, exc.ProgrammingError) or "no such" in _line(error):
+        if _lacks_rights(error):
+            raise UnavailableError(
+                f"database: expected the right to read and write its tables, found {_line(error)}; "
+                "grant it to the user of [database]url; this changed nothing"
+            ) from error
+        if _lacks_schema(error):
             raise UnavailableError(
                 f"database: expected the schema of this release, found {_line(error)}; "
                 "run 'nvme-quarantine db upgrade'"
@@ -199,10 +204,30 @@ def _lost_to_another(error: exc.SQLAlchemyError) -> bool:
     PostgreSQL: serialization failure, deadlock. MariaDB: record changed since it was read (1020),
     lock wait timeout (1205), deadlock, which is also what Galera says at a commit (1213).
     """
-    cause = getattr(error, "orig", None)
-    state = getattr(cause, "sqlstate", None)
-    number = cause.args[0] if cause is not None and cause.args else None
+    state, number = _told(error)
     return state in ("40001", "40P01") or number in (1020, 1205, 1213)
+
+
+def _lacks_rights(error: exc.SQLAlchemyError) -> bool:
+    """PostgreSQL: insufficient privilege. MariaDB: access denied to a database (1044), to a command
+    on a table (1142) or on a column (1143)."""
+    state, number = _told(error)
+    return state == "42501" or number in (1044, 1142, 1143)
+
+
+def _lacks_schema(error: exc.SQLAlchemyError) -> bool:
+    """A table or column is not there. MariaDB's driver calls an unknown column (1054)
+    operational."""
+    _state, number = _told(error)
+    missing = isinstance(error, exc.ProgrammingError) or "no such" in _line(error)
+    return missing or number == 1054
+
+
+def _told(error: exc.SQLAlchemyError) -> tuple[str | None, object]:
+    """The server's SQLSTATE (PostgreSQL), and the number of its error (MariaDB)."""
+    cause = getattr(error, "orig", None)
+    number = cause.args[0] if cause is not None and cause.args else None
+    return getattr(cause, "sqlstate", None), number
 
 
 def _line(error: exc.SQLAlchemyError) -> str:

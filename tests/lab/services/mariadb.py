@@ -20,6 +20,7 @@ _USER: Final = "mysql"
 """Made by Debian's package. MariaDB refuses to run as root unless it is told to."""
 
 _ACCOUNT: Final = "quarantine"
+_READER: Final = "reader"
 _SERVER: Final = Path("/usr/sbin/mariadbd")
 _INSTALL_SECONDS: Final = 120.0
 
@@ -68,6 +69,13 @@ class Mariadb:
             cursor.execute(f"CREATE USER IF NOT EXISTS '{_ACCOUNT}'@'localhost'")
             cursor.execute(f"GRANT ALL ON `{name}`.* TO '{_ACCOUNT}'@'localhost'")
         return f"mariadb://{_ACCOUNT}@localhost/{name}?unix_socket={self._socket()}"
+
+    def reader(self, name: str) -> str:
+        """The URL of an account that may read a database's tables and do nothing else."""
+        with self._connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f"CREATE USER IF NOT EXISTS '{_READER}'@'localhost'")
+            cursor.execute(f"GRANT SELECT ON `{name}`.* TO '{_READER}'@'localhost'")
+        return f"mariadb://{_READER}@localhost/{name}?unix_socket={self._socket()}"
 
     def down(self) -> None:
         """End the server, its clients cut off; its data stay."""

@@ -65,6 +65,17 @@ class Postgresql:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         return f"postgresql://{_ROLE}@/{name}?host={self._root}"
 
+    def reader(self, name: str) -> str:
+        """The URL of a role that may read a database's tables and do nothing else."""
+        reader = f"reader_of_{name}"
+        with psycopg.connect(self._dsn(name), autocommit=True) as connection:
+            role = sql.Identifier(reader)
+            connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(role))
+            connection.execute(
+                sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA public TO {}").format(role)
+            )
+        return f"postgresql://{reader}@/{name}?host={self._root}"
+
     @property
     def pid(self) -> int:
         """The server's process; its connections' are its children. Raises ``LabError``."""

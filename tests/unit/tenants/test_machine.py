@@ -32,7 +32,7 @@ def test_a_machine_without_udev_is_looked_at(monkeypatch: pytest.MonkeyPatch) ->
         called.append(argv[0])
         raise FileNotFoundError(2, "No such file or directory")
 
-    monkeypatch.setattr(command.subprocess, "run", gone)
+    monkeypatch.setattr(command.subprocess, "Popen", gone)
     monkeypatch.setattr(command.shutil, "which", lambda name, path: None)
     command.settle()
     assert called == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from pathlib import Path
 
 import pytest
 from nvme_raid import program
@@ -83,6 +84,18 @@ def test_what_fails_is_no_refusal(
 
     assert program.main(["--drives", "2"]) == program.FAILED
     assert capsys.readouterr().err == "nvme-raid: expected blkid to look\n"
+
+
+def test_another_run_that_does_not_end_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "LOCK_SECONDS", 0.5)
+    path = str(tmp_path / "lock")
+    named = f"'fuser {path}' names it"
+    with program.locked(path), pytest.raises(RaidError, match=named), program.locked(path):
+        pass
+    with program.locked(path):
+        pass
 
 
 @pytest.mark.parametrize("where", ["step", "look"])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from nvme_raid import command, look
@@ -92,3 +94,17 @@ def test_a_program_that_is_not_there_or_hangs_is_named() -> None:
         command.run(["sleep", "5"], seconds=0.1)
     with pytest.raises(RaidError, match="ended with 1"):
         command.must(["false"])
+
+
+def test_what_a_program_that_hangs_has_started_is_ended_with_it(tmp_path: Path) -> None:
+    script = f"sleep 300 & echo $! > {tmp_path}/pid; wait"
+    begun = time.monotonic()
+    with pytest.raises(RaidError, match="killed it"):
+        command.run(["sh", "-c", script], seconds=1)
+    # Its child had the pipes: with it alive they would have been read for five minutes.
+    assert time.monotonic() - begun < 60
+    pid = int((tmp_path / "pid").read_text())
+    until = time.monotonic() + 30
+    while Path(f"/proc/{pid}/exe").exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not Path(f"/proc/{pid}/exe").exists()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +19,7 @@ ENVIRONMENT = {
 }
 """All that a child sees: the caller's language must not change what a tool prints."""
 SECONDS = 120.0
+_KILL_SECONDS = 5.0
 _SETTLE = ("udevadm", "settle", "--timeout=60")
 
 
@@ -30,25 +34,43 @@ class Completed:
 
 def run(argv: Sequence[str], *, seconds: float = SECONDS) -> Completed:
     """Run a program. A failing exit code is a result; raises :class:`RaidError` for no program, or
-    one that does not end in time."""
+    one that does not end in time: what it has started goes with it."""
     try:
-        done = subprocess.run(
+        child = subprocess.Popen(
             list(argv),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env=ENVIRONMENT,
-            timeout=seconds,
-            check=False,
+            # What update-initramfs starts would else go on, and keep the pipes open.
+            start_new_session=True,
         )
     except OSError as error:
         raise RaidError(f"expected to run {argv[0]}, found {error.strerror}; install it") from error
+    try:
+        output, errors = child.communicate(timeout=seconds)
     except subprocess.TimeoutExpired as error:
-        raise RaidError(
-            f"expected {shlex.join(argv)} to end in {seconds:g} s, killed it"
-        ) from error
+        end = "killed it" if _killed(child) else "and no signal ends it; see the kernel's log"
+        raise RaidError(f"expected {shlex.join(argv)} to end in {seconds:g} s, {end}") from error
+    except BaseException:
+        # Ctrl-C reaches this program alone.
+        _killed(child)
+        raise
     return Completed(
-        done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+        child.returncode, output.decode(errors="replace"), errors.decode(errors="replace")
     )
+
+
+def _killed(child: subprocess.Popen[bytes]) -> bool:
+    """Whether it ended. A program that waits for a drive that does not answer may not, and whoever
+    waited for it would say nothing."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    try:
+        child.communicate(timeout=_KILL_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def settle() -> None:

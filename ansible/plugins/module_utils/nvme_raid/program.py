@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -23,6 +24,8 @@ USAGE = 2
 """argparse's own."""
 REFUSED = 3
 LOCK = "/run/nvme-raid.lock"
+LOCK_SECONDS = 600.0
+"""Longer than another run takes that makes an array, its filesystem and an initramfs."""
 
 _EPILOG = """exit codes: 0 the array is there and mounted; 1 something failed;
 3 refused: drives hold something, are in use, too few or too many. Nothing was changed, or the
@@ -52,16 +55,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def locked(path: str = LOCK) -> Iterator[None]:
-    """One at a time: cloud-init and Ansible may come together. Raises ``RaidError``."""
+    """One at a time: cloud-init and Ansible may come together. Raises ``RaidError``, also where the
+    other one does not end: whoever waits for us would hear nothing."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise RaidError(f"expected to open {path}, found {error.strerror}; run as root") from error
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        _take(fd, path)
         yield
     finally:
         os.close(fd)
+
+
+def _take(fd: int, path: str) -> None:
+    until = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError as error:
+            if time.monotonic() > until:
+                raise RaidError(
+                    f"expected the other run that has {path} to end in {LOCK_SECONDS:g} s; "
+                    f"'fuser {path}' names it"
+                ) from error
+        time.sleep(0.2)
 
 
 def _wish(chosen: argparse.Namespace) -> Wish:

@@ -100,7 +100,9 @@ def mounts(host: Host, processes: list[int]) -> dict[int, tuple[MountLine, ...]]
 
 def _mountinfo(pid: int, text: str) -> Iterator[MountLine]:
     """proc(5), /proc/pid/mountinfo: fields before and after a lone hyphen."""
-    for line in text.splitlines():
+    # Not splitlines(): the kernel escapes blanks, tabs, line feeds and backslashes alone. Python
+    # ends a line also at a form feed or U+2028, which may be in the name of a mount point.
+    for line in filter(None, text.split("\n")):
         fields = line.split(" ")
         try:
             # Optional fields, any number of them, stand before the hyphen.

@@ -136,8 +136,9 @@ def mounted(nodes: Iterable[Node], mounts: Iterable[MountLine]) -> Iterator[str]
 def swapping(host: Host, nodes: Iterable[Node]) -> Iterator[str]:
     """One reason per swap area. Raises ``OSError``."""
     known = tuple(nodes)
-    for line in host.text("/proc/swaps").splitlines()[1:]:
-        path = unescape(line.split()[0]) if line.split() else ""
+    # By the kernel's own separators, as a mount (openers): a path may have other blanks in it.
+    for line in host.text("/proc/swaps").split("\n")[1:]:
+        path = unescape(line.partition(" ")[0])
         if path.startswith("/dev/") and names_node(host, path, known):
             yield f"{path} is swap space"
 

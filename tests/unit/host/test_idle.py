@@ -390,6 +390,23 @@ def test_what_is_not_this_drives_is_no_use(fake: FakeHost) -> None:
     assert prove(fake)
 
 
+@pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028"])
+def test_a_mount_point_with_an_odd_name_keeps_nobody_from_the_proof(
+    fake: FakeHost, odd: str
+) -> None:
+    """The kernel writes it as it is; whoever may mount anything anywhere may choose it."""
+    fake.process(50, "fuse", mountinfo=f"{ROOT}\n40 22 0:50 / /home/a{odd}b rw - fuse x rw")
+    assert prove(fake)
+
+
+def test_swap_space_with_an_odd_blank_in_its_path_is_seen(fake: FakeHost) -> None:
+    path = "/dev/disk/by-partlabel/our\xa0swap"
+    fake.link(path, str(fake.path("/dev/nvme5n1p1")))
+    fake.put("/proc/swaps", f"Filename\n{path} partition\t1\t0\t-2")
+    with pytest.raises(InUseError, match="is swap space"):
+        prove(fake)
+
+
 class LoopDevices(Devices):
     """A loop device whose backing device has these numbers, whatever it was called."""
 

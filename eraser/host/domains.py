@@ -143,13 +143,13 @@ def listed(host: Host) -> tuple[ListedDomain, ...]:
         # A daemon in a mount namespace of its own has other files under the same names.
         if view := processes.view(host, daemon):
             found += _listed(host, view)
-            # Its /proc directory went with it, and an absent directory reads as one without
-            # domains.
-            if not host.path(daemon.directory).exists():
-                raise InUseError(
-                    f"cannot prove idle: expected to read the domains of {daemon.name} (process "
-                    f"{daemon.pid}), found that it ended meanwhile; try again"
-                )
+        # What it sees went with it, reaped or not: its namespace then reads as ours, and an absent
+        # directory as one without domains.
+        if not processes.is_alive(host, daemon.pid):
+            raise InUseError(
+                f"cannot prove idle: expected to read the domains of {daemon.name} (process "
+                f"{daemon.pid}), found that it ended meanwhile; try again"
+            )
     return tuple(found)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from eraser.errors import InUseError
-from eraser.host import domains, idle, sysfs, usage
+from eraser.host import domains, idle, processes, sysfs, usage
 from eraser.host.idle import prove_idle
 from eraser.host.sysfs import AbsentError, Devices, Host, Node
 from eraser.protocol import codec
@@ -345,6 +345,39 @@ def test_a_libvirt_that_ends_while_its_domains_are_read_proves_nothing(
         return read(host, view)
 
     monkeypatch.setattr(domains, "_listed", listed)
+    with pytest.raises(InUseError, match="it ended meanwhile"):
+        domains.listed(fake.host)
+
+
+def test_a_libvirt_that_ended_and_is_not_reaped_proves_nothing(
+    fake: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its place in /proc stays until then, without a root: as if it had no domains."""
+    contained_libvirt(fake)
+    read = domains._listed
+
+    def listed(host: Host, view: str) -> Iterator[domains.ListedDomain]:
+        if view:
+            fake.put("/proc/90/stat", "90 (libvirtd) Z " + "0 " * 19)
+        return read(host, view)
+
+    monkeypatch.setattr(domains, "_listed", listed)
+    with pytest.raises(InUseError, match="it ended meanwhile"):
+        domains.listed(fake.host)
+
+
+def test_a_libvirt_that_ends_before_anybody_knows_what_it_sees_proves_nothing(
+    fake: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its namespace it would pass for one that sees what we see."""
+    contained_libvirt(fake)
+    look = processes.view
+
+    def view(host: Host, process: processes.Process) -> str:
+        fake.path("/proc/90").rename(fake.path("/proc/gone"))
+        return look(host, process)
+
+    monkeypatch.setattr(processes, "view", view)
     with pytest.raises(InUseError, match="it ended meanwhile"):
         domains.listed(fake.host)
 

@@ -14,7 +14,7 @@ import select
 import shutil
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from eraser.clock import MACHINE, Clock
@@ -40,13 +40,26 @@ _NAP = 0.5
 
 def ring(run_dir: Path, addresses: Iterable[str]) -> None:
     """Rings for some slots. Never raises: nobody may be listening."""
-    data = " ".join(addresses).encode("ascii", "replace")
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bell:
             bell.setblocking(False)
-            bell.sendto(data, str(run_dir / SOCKET))
+            for data in _datagrams(addresses):
+                bell.sendto(data, str(run_dir / SOCKET))
     except OSError as error:
-        LOG.debug("nobody hears the bell for %s: %s", data, error)
+        LOG.debug("nobody hears the bell for %s: %s", addresses, error)
+
+
+def _datagrams(addresses: Iterable[str]) -> Iterator[bytes]:
+    """As many in each as it may hold: a whole shelf of drives that goes at once is more."""
+    data = b""
+    for address in addresses:
+        word = address.encode("ascii", "replace")
+        if data and len(data) + 1 + len(word) > MAX_BYTES:
+            yield data
+            data = b""
+        data = data + b" " + word if data else word
+    if data:
+        yield data
 
 
 def parse(data: bytes) -> tuple[str, ...]:

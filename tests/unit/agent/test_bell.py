@@ -56,6 +56,13 @@ def test_every_slot_of_a_bell_is_told(run_dir: Path, heard: Heard) -> None:
     wait_until(lambda: sorted(heard.told) == [ONE, TWO], "the bell", 10)
 
 
+def test_a_whole_shelf_that_goes_at_once_is_told(run_dir: Path, heard: Heard) -> None:
+    """More slots than one datagram may name, as the watcher rings for them."""
+    shelf = [f"0000:{bus:02x}:00.0" for bus in range(200)]
+    bell.ring(run_dir, shelf)
+    wait_until(lambda: sorted(heard.told) == shelf, "all of them", 10)
+
+
 def test_only_root_may_ring(run_dir: Path) -> None:
     mode = (run_dir / bell.SOCKET).stat().st_mode
     assert stat.S_ISSOCK(mode)

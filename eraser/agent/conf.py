@@ -83,7 +83,7 @@ does not start with less.
 While this file exists, no erase is started on this host; its first line is shown to whoever waits.
 It is for what this program cannot see: the power budget of a rack, a cooling fault, maintenance.
 
-When to change: when your monitoring writes elsewhere.
+When to change: when your monitoring writes elsewhere. When to empty it: where nothing may pause.
 """,
     ),
     cfg.FloatOpt(
@@ -155,7 +155,8 @@ def load(files: Sequence[Path]) -> WorkerSettings:
         run_dir=Path(values.run_dir),
         bell_group=values.bell_group,
         max_running=values.max_running,
-        pause_file=Path(values.pause_file),
+        # An empty path would be the working directory, which is always there.
+        pause_file=Path(values.pause_file) if values.pause_file else None,
         keep_reports=values.keep_reports,
         hello_interval=values.hello_interval,
         progress_interval=values.progress_interval,

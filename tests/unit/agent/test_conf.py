@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from eraser.agent import conf
+from eraser.agent.admission import StartQueue
 from eraser.errors import BadInputError
 
 SAMPLE = Path(__file__).parents[3] / "docs" / "samples" / "nvme-eraser-worker.conf.sample"
@@ -46,6 +47,13 @@ def test_a_mistake_is_one_line(tmp_path: Path, text: str) -> None:
         conf.load([write(tmp_path / "worker.conf", text)])
     assert "\n" not in str(caught.value)
     assert "worker.conf" in str(caught.value)
+
+
+def test_an_empty_pause_file_is_none_and_not_the_working_directory(tmp_path: Path) -> None:
+    """That is always there, and no erase would ever start."""
+    settings = conf.load([write(tmp_path / "worker.conf", "[worker]\npause_file =\n")])
+    assert settings.pause_file is None
+    assert StartQueue(1, settings.pause_file).round(0).take() == ""
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -66,11 +66,14 @@ def pids(host: Host) -> list[int]:
 
 
 def command(host: Host, pid: int) -> str:
-    """The process's short name; empty where it has ended."""
+    """The process's short name, for people; empty where it has ended."""
     try:
-        return host.text(f"/proc/{pid}/comm")
+        name = host.text(f"/proc/{pid}/comm")
     except OSError:
         return ""
+    # A process may give itself any: neither lines of its own nor what a terminal would obey. What
+    # is no UTF-8 is told as such by the error that it goes into.
+    return "".join(c if c.isprintable() or "\udc80" <= c <= "\udcff" else "?" for c in name)
 
 
 def mounts(host: Host, processes: list[int]) -> dict[int, tuple[MountLine, ...]]:

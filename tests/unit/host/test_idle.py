@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -389,6 +390,13 @@ def test_a_name_that_is_cut_in_the_midst_of_a_letter_can_be_told_of(fake: FakeHo
     with pytest.raises(InUseError, match="berwachung") as caught:
         prove(fake)
     assert b"berwachung" in codec.canonical([str(caught.value)])
+
+
+def test_a_process_cannot_speak_to_people_by_its_name(fake: FakeHost) -> None:
+    holds("/dev/null")(fake)
+    fake.put("/proc/50/comm", "x\n0\x1b[2J")
+    with pytest.raises(InUseError, match=re.escape("process 50 (x?0?[2J) has")):
+        prove(fake)
 
 
 @pytest.mark.parametrize(

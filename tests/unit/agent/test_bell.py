@@ -6,6 +6,8 @@ import grp
 import os
 import socket
 import stat
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -73,6 +75,36 @@ def test_a_group_may_ring_too(tmp_path: Path, heard: Heard) -> None:
     group = grp.getgrgid(os.getgid())
     made = bell.Listener(tmp_path, heard, group.gr_name)
     made.close()
+    found = (tmp_path / bell.SOCKET).stat()
+    assert (found.st_gid, found.st_mode & 0o777) == (group.gr_gid, 0o660)
+
+
+UNIT = Path(__file__).parents[3] / "docs" / "samples" / "nvme-eraser-worker.service"
+
+AS_THE_UNIT = """
+import ctypes, os, sys
+for number in map(int, sys.argv[2].split()):
+    assert ctypes.CDLL(None).prctl(24, number, 0, 0, 0) == 0, "PR_CAPBSET_DROP"
+os.setgroups([])
+os.execv(sys.executable, [sys.executable, "-c", sys.argv[1]])
+"""
+
+CAPABILITIES = {"CAP_CHOWN": 0, "CAP_FOWNER": 3, "CAP_FSETID": 4}
+"""Of linux/capability.h: those by which a group may be given."""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root drops capabilities")
+def test_a_group_may_ring_where_the_worker_runs_as_its_unit_has_it(tmp_path: Path) -> None:
+    """Root with few capabilities may not give a file to a group that it is not in."""
+    [line] = [x for x in UNIT.read_text().splitlines() if x.startswith("CapabilityBoundingSet=")]
+    dropped = [str(number) for name, number in CAPABILITIES.items() if name not in line]
+    group = next(each for each in grp.getgrall() if each.gr_gid != 0)
+    listen = (
+        "from pathlib import Path; from eraser.agent import bell;"
+        f"bell.Listener(Path({str(tmp_path)!r}), print, {group.gr_name!r}).close()"
+    )
+    argv = [sys.executable, "-c", AS_THE_UNIT, listen, " ".join(dropped)]
+    subprocess.run(argv, check=True, cwd=UNIT.parents[2])
     found = (tmp_path / bell.SOCKET).stat()
     assert (found.st_gid, found.st_mode & 0o777) == (group.gr_gid, 0o660)
 

@@ -127,8 +127,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write(path: Path, what: Profile | ControllerIdentity) -> None:
+    data = codec.canonical(what) + b"\n"
     try:
-        replace_durably(path, codec.canonical(what) + b"\n", 0o644)
+        # Never in the place of a link, a device or a pipe: /dev/stdout is the whole host's.
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            path.write_bytes(data)
+        else:
+            replace_durably(path, data, 0o644)
     except OSError as error:
         raise BadInputError(f"expected to write {path}, found {error.strerror}") from error
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import os
 import socket
+import stat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -174,6 +176,34 @@ def test_inspect_writes_who_the_drive_is(
     kept = codec.load(ControllerIdentity, place.read_bytes(), "identity")
     assert (code, kept.serial) == (0, json.loads(out)["identity"]["serial"])
     assert kept == controller.identity()
+
+
+@pytest.mark.parametrize("option", ["--save", "--save-identity"])
+def test_inspect_puts_no_file_in_the_place_of_a_device_or_a_pipe(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    option: str,
+) -> None:
+    """As /dev/null is one, and /dev/stdout a link to whatever there is: as root the rename would
+    take it from the whole host."""
+    controller = lab_controller(tmp_path)
+    monkeypatch.setattr(inspect, "open_controller", lambda *_a, **_k: controller)
+    pipe, null, link = tmp_path / "pipe", tmp_path / "null", tmp_path / "link"
+    os.mkfifo(pipe)
+    null.symlink_to("/dev/null")
+    link.symlink_to(tmp_path / "file")
+    with open(os.open(pipe, os.O_RDWR), "rb", buffering=0) as reader:
+        for place in (null, link, pipe):
+            code, _out, _err = run(
+                "inspect", "--pci", controller.address, option, str(place), capsys=capsys
+            )
+            assert code == 0
+        assert stat.S_ISFIFO(os.lstat(pipe).st_mode)
+        assert reader.read(1) == b"{"
+    assert null.is_char_device()
+    assert link.is_symlink()
+    assert (tmp_path / "file").read_bytes().startswith(b"{")
 
 
 def test_who_erases_by_hand_is_told_that_the_layout_of_nist_is_read_in_full(

@@ -24,8 +24,9 @@ DIRECTORIES = ("/etc/libvirt/qemu", RUNNING)
 MAX_BYTES = 16 << 20
 _TRIES = 5
 _SHORT = re.compile(
-    r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{1,2}):([0-9a-fA-F]{1,2})\.([0-7])(?![0-9a-fA-F])"
+    r"(?:([0-9a-fA-F]{1,8}):)?([0-9a-fA-F]{1,2}):([0-9a-fA-F]{1,2})\.([0-7])(?![0-9a-fA-F])"
 )
+"""QEMU takes a domain of any length, libvirt and sysfs write four digits and more."""
 
 
 _PATH = re.compile(r"/dev/[^\s,;\"']+")

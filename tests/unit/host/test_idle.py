@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import time
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -390,6 +391,25 @@ def test_a_name_that_is_cut_in_the_midst_of_a_letter_can_be_told_of(fake: FakeHo
     with pytest.raises(InUseError, match="berwachung") as caught:
         prove(fake)
     assert b"berwachung" in codec.canonical([str(caught.value)])
+
+
+@pytest.mark.parametrize(
+    ("said", "address"),
+    [
+        ("vfio-pci,host=01:00.0", "0000:01:00.0"),
+        ("vfio-pci,host=0:1:0.0", "0000:01:00.0"),
+        ("vfio-pci,host=1:01:00.0", "0001:01:00.0"),
+        ("vfio-pci,host=00A:01:00.0,id=x", "000a:01:00.0"),
+        ("vfio-pci,host=10000:E1:1f.7", "10000:e1:1f.7"),
+        ('{"driver":"vfio-pci","host":"0000:01:00.0"}', "0000:01:00.0"),
+        ("vfio-pci,sysfsdev=/sys/devices/pci0000:00/0000:00:1c.0", "0000:00:1c.0"),
+    ],
+)
+def test_an_address_counts_however_qemu_takes_it(said: str, address: str) -> None:
+    argument = ElementTree.Element("{http://libvirt.org/schemas/domain/qemu/1.0}arg", value=said)
+    top = ElementTree.Element("domain")
+    top.append(argument)
+    assert domains.named(ElementTree.tostring(top)).addresses == {address}
 
 
 def test_a_process_cannot_speak_to_people_by_its_name(fake: FakeHost) -> None:

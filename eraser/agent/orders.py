@@ -206,9 +206,8 @@ class Pump:
             self._show(order, watch, look)
             return
         # A place is taken last, by a case that really starts: none is lost to one that need not.
-        wait = turn.take()
-        self._show(order, watch, dataclasses.replace(look, detail=wait) if wait else look)
-        if wait:
+        if wait := turn.take():
+            self._show(order, watch, dataclasses.replace(look, detail=wait))
             return
         # Before the start: a runner that cannot be started is paused for like one that died.
         watch.starts += 1
@@ -216,6 +215,8 @@ class Pump:
         if watch.starts > 1:
             LOG.warning("the runner of %s ended without a report: starting it again", order.slot)
         self.cases.start(order)
+        # After it: progress is for people alone, and what it meets keeps no erase from its start.
+        self._show(order, watch, look)
 
     def _silent(self) -> bool:
         """The broker refused a message a moment ago: nothing is made to be said to it."""

@@ -196,6 +196,16 @@ def test_an_order_is_run_once_and_its_report_sent_once(world: World) -> None:
     assert world.cases.starts == [order.order_id]
 
 
+def test_progress_that_cannot_be_counted_keeps_no_erase_from_its_start(world: World) -> None:
+    order = world.accept()
+    (world.state.directory / "progress.sequence").write_bytes(b"")
+    world.turn()
+    assert world.cases.starts == [order.order_id]
+    world.finish(order)
+    world.turn()
+    assert world.reports() == [report_for(order)]
+
+
 def test_a_dead_runner_is_started_again_with_growing_pauses(world: World) -> None:
     order = world.accept()
     world.turn()

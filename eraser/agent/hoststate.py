@@ -233,7 +233,11 @@ class HostState:
                 last = int(json.loads(path.read_bytes()))
             except FileNotFoundError:
                 last = 0
-            except ValueError as error:
-                raise BadInputError(f"{path}: expected a number ({error})") from error
+            except (ValueError, TypeError, OverflowError) as error:
+                # No number is made up: one that was used would have what it counts passed over.
+                raise BadInputError(
+                    f"{path}: expected a number, found none ({error}); write one there that is "
+                    "above all before, such as what 'date +%s' prints"
+                ) from error
             replace_durably(path, str(last + 1).encode())
             return last + 1

@@ -246,6 +246,15 @@ def test_sequences_only_grow(state: HostState) -> None:
     assert HostState(state.directory).next_sequence("hello") == 4
 
 
+@pytest.mark.parametrize("said", [b"", b"[]", b"1e999", b"null", b'"x"'])
+def test_a_sequence_that_is_none_says_what_to_do(state: HostState, said: bytes) -> None:
+    path = state.directory / "hello.sequence"
+    path.write_bytes(said)
+    with pytest.raises(BadInputError, match=r"hello\.sequence: expected a number.*date"):
+        state.next_sequence("hello")
+    assert path.read_bytes() == said
+
+
 def test_orders_stand_in_the_order_in_which_they_came(state: HostState) -> None:
     came = []
     for second, n in enumerate((7, 1, 9, 3)):

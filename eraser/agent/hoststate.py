@@ -133,7 +133,12 @@ class HostState:
             try:
                 # Replaced as a whole when it is accepted, and never after that.
                 at = path.stat().st_mtime_ns
-                found.append((at, codec.load(EraseOrder, path.read_bytes(), str(path))))
+                order = codec.load(EraseOrder, path.read_bytes(), str(path))
+                # A copy that somebody put beside it would be carried out again once the slot has a
+                # newer one.
+                if path != hostcard.order_file(self.directory, order.slot.address):
+                    raise BadInputError(f"{path}: expected an order's own file, found a copy")
+                found.append((at, order))
             except FileNotFoundError:
                 continue  # replaced or removed as we looked
             except (BadInputError, OSError) as error:

@@ -255,6 +255,17 @@ def test_a_sequence_that_is_none_says_what_to_do(state: HostState, said: bytes) 
     assert path.read_bytes() == said
 
 
+def test_a_copy_of_an_order_is_carried_out_by_nobody(state: HostState) -> None:
+    """Somebody kept one beside the order's own file, before the slot had a newer order."""
+    older = state.accept(token(order(state, generation=1)))
+    own = order_file(state.directory, older.slot.address)
+    copy = own.with_name(f"{own.stem}-1.json")
+    copy.write_bytes(own.read_bytes())
+    newer = state.accept(token(order(state, order_id="9" * 20, generation=2)))
+    assert state.orders() == (newer,)
+    assert list(state.unread) == [copy.name]
+
+
 def test_orders_stand_in_the_order_in_which_they_came(state: HostState) -> None:
     came = []
     for second, n in enumerate((7, 1, 9, 3)):

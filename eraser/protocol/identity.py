@@ -22,9 +22,11 @@ def pci_address(text: str) -> str:
 
     Raises ``ValueError`` when ``text`` is not ``DOMAIN:BUS:DEVICE.FUNCTION``.
     """
-    if not _ADDRESS.fullmatch(text):
+    if not (found := _ADDRESS.fullmatch(text)):
         raise ValueError(f"expected a PCI address such as 0000:01:00.0, found {text!r}")
-    return text.lower()
+    # sysfs has four digits of a domain, and more only where it needs them; some tools print eight.
+    domain = f"{int(found['domain'], 16):04x}"
+    return f"{domain}{text[found.end('domain') :].lower()}"
 
 
 def host_name(text: str) -> str:

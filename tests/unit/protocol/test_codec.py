@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from eraser.errors import BadInputError
 from eraser.protocol import codec
-from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.identity import ControllerIdentity, Slot, pci_address
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import Method, Policy
 from eraser.protocol.profile import FeatureRule, NamespaceLayout, Profile
@@ -43,6 +43,22 @@ JSON_VALUES = st.recursive(
 
 def test_an_order_comes_back_as_it_went() -> None:
     assert codec.load(EraseOrder, codec.canonical(ORDER), "order") == ORDER
+
+
+@pytest.mark.parametrize(
+    ("said", "form"),
+    [
+        ("0000:01:00.0", "0000:01:00.0"),
+        ("00000000:AB:1f.7", "0000:ab:1f.7"),
+        ("00010000:01:00.0", "10000:01:00.0"),
+        ("10000:e1:00.0", "10000:e1:00.0"),
+        ("E2C1:00:00.0", "e2c1:00:00.0"),
+    ],
+)
+def test_a_pci_address_has_one_form(said: str, form: str) -> None:
+    """Another spelling of a slot would be another slot, with a lock and an entry of its own."""
+    assert pci_address(said) == form
+    assert Slot.parse(f"h/{said}") == Slot("h", form)
 
 
 def test_canonical_form_has_sorted_keys_and_no_spaces() -> None:

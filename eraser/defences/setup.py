@@ -86,10 +86,14 @@ def tell(host: Host) -> tuple[HookReload, ...]:
         # A daemon that has not installed its handler yet would end by SIGHUP.
         if (young := GROWN_UP - daemons.age(host, process)) > 0:
             host.clock.sleep(young)
-            # It may have ended meanwhile, and its number be somebody else's.
-            if process not in processes.processes(host):
-                continue
+        # It may have ended meanwhile, also while another one was waited for, and its number be
+        # somebody else's.
+        if process not in processes.processes(host):
+            continue
         # The file was looked at before: one that is replaced meanwhile does not count as told.
-        daemons.tell_to_look(process)
+        try:
+            daemons.tell_to_look(process)
+        except ProcessLookupError:
+            continue
         told.append(HookReload(process.pid, process.start, boot, file.st_ino, file.st_ctime_ns))
     return tuple(told)

@@ -582,6 +582,32 @@ def test_who_got_the_number_of_a_daemon_that_ended_meanwhile_is_told_nothing(
     assert somebody.poll() is None
 
 
+def test_a_daemon_that_ends_while_another_one_grows_up_is_told_nothing(
+    machine: Machine,
+    daemon: Callable[[], subprocess.Popen[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    young, somebody = sorted((daemon(), daemon()), key=lambda each: str(each.pid))
+    machine.install()
+    machine.process(young.pid, "virtqemud", started=machine.host.clock.boottime())
+    machine.process(somebody.pid, "libvirtd", started=500)
+
+    def ends(_seconds: float) -> None:
+        (machine.root / "proc" / str(somebody.pid) / "stat").unlink()
+
+    monkeypatch.setattr(machine.host.clock, "sleep", ends)
+    assert [told.pid for told in setup.tell(machine.host)] == [young.pid]
+    assert somebody.poll() is None
+
+
+def test_a_daemon_that_is_gone_when_it_is_told_fails_no_host_setup(machine: Machine) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    machine.install()
+    machine.process(gone.pid, "libvirtd", started=500)
+    assert setup.tell(machine.host) == ()
+
+
 class Shell:
     """What became of the commands that make host-setup's files count."""
 

@@ -74,7 +74,8 @@ class Worker:
         self.old = OldReports(settings.state_dir / "reports", settings.keep_reports, machine.clock)
         self._stop = threading.Event()
         self._wake = threading.Event()
-        self._heard = self._clock.monotonic()
+        self._asked: float | None = None
+        """When the first of the ticks was sent of which none was heard."""
         self._ticked = 0.0
         self._troubles: dict[str, str] = {}
         """What each step of a round met and was logged of, so that a log is not filled with it."""
@@ -84,6 +85,7 @@ class Worker:
 
     def order(self, token: str) -> None:
         """Task: verify an order and write it down. Nothing here touches a drive."""
+        self.tick()  # whoever hears an order is not deaf, however many stand before a tick
         try:
             order = self.state.accept(token)
         except OrderRefusedError as error:
@@ -101,6 +103,7 @@ class Worker:
 
     def ticket(self, token: str) -> None:
         """Task: verify a ticket and write it down. Nothing here looks at a drive."""
+        self.tick()
         try:
             ticket = self.state.take_ticket(token)
         except TicketRefusedError as error:
@@ -111,7 +114,7 @@ class Worker:
 
     def tick(self) -> None:
         """Task: this worker hears its own queue."""
-        self._heard = self._clock.monotonic()
+        self._asked = None
 
     def send(self, kind: MessageKind, token: str) -> None:
         """One message to the control plane. Raises ``OSError`` when the broker does not take it."""
@@ -151,9 +154,14 @@ class Worker:
         try:
             self.app.send_task("eraser.tick", queue=queue_of(host_queue(self.host)), retry=False)
         except (OperationalError, OSError):
-            self._heard = now  # the broker is away for all: not deaf, only alone
+            self._asked = None  # the broker is away for all: not deaf, only alone
             return
-        if now - self._heard > DEAF_SECONDS:
+        # From the first question on: a round that took minutes, or a process that was stopped,
+        # asked nothing meanwhile.
+        asked = self._asked
+        if asked is None:
+            self._asked = now
+        elif now - asked > DEAF_SECONDS:
             LOG.critical("hearing nothing from %s any more: ending", host_queue(self.host))
             # An exception would end this thread alone, and the main one would wait on.
             os._exit(EXIT_DEAF)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from eraser.agent.hoststate import OrderRefusedError
 from eraser.agent.worker import DEAF_SECONDS, EXIT_DEAF, TICK_SECONDS, Worker
 from eraser.protocol.policy import VerificationMode
 from tests.unit.protocol.test_codec import ORDER
@@ -77,7 +78,7 @@ class Ticking:
         self.worker = Worker.__new__(Worker)
         vars(self.worker).update(
             _clock=SimpleNamespace(monotonic=lambda: self.now),
-            _heard=0.0,
+            _asked=None,
             _ticked=0.0,
             app=SimpleNamespace(send_task=self._take),
             host="cmp1",
@@ -122,8 +123,29 @@ def test_a_broker_that_is_away_makes_nobody_deaf(ticking: Ticking) -> None:
     ticking.away = False
     ticking.passes(DEAF_SECONDS - TICK_SECONDS, heard=False)
     assert not ticking.ended
-    ticking.passes(2 * TICK_SECONDS, heard=False)
+    ticking.passes(4 * TICK_SECONDS, heard=False)
     assert ticking.ended == [EXIT_DEAF]
+
+
+def test_a_round_that_takes_minutes_makes_nobody_deaf(ticking: Ticking) -> None:
+    """No tick was sent meanwhile, so none could be heard."""
+    ticking.passes(3 * TICK_SECONDS, heard=True)
+    ticking.now += 2 * DEAF_SECONDS
+    ticking.passes(TICK_SECONDS, heard=True)
+    assert not ticking.ended
+
+
+def test_whoever_hears_orders_is_not_deaf(ticking: Ticking) -> None:
+    """A queue with very many of them, which stand before the tick."""
+
+    def refuses(_token: str) -> None:
+        raise OrderRefusedError("once more")
+
+    vars(ticking.worker).update(state=SimpleNamespace(accept=refuses))
+    for _ in range(3 * int(DEAF_SECONDS / TICK_SECONDS)):
+        ticking.passes(TICK_SECONDS, heard=False)
+        ticking.worker.order("token")
+    assert not ticking.ended
 
 
 def test_a_tick_is_sent_now_and_then(ticking: Ticking) -> None:

@@ -424,6 +424,20 @@ def test_it_looks_after_each_event_and_gives_signs_of_life(rig: Rig) -> None:
     assert not facts.look_at_watcher(rig.run).held
 
 
+def test_a_full_run_directory_costs_signs_of_life_and_no_look(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_arguments: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def check() -> None:
+        assert rig.voided == [(A, "the drive vanished from its slot")]
+
+    monkeypatch.setattr(watcher.os, "pwrite", full)
+    with pytest.raises(KeyboardInterrupt):
+        rig.watcher().run(Script(lambda: rig.pull(A), check))
+
+
 def test_there_is_only_one(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watcher, "LOCK_PATIENCE", 0.2)
 

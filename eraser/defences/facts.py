@@ -30,6 +30,8 @@ _INSTALLED = (
     ),
 )
 _MAX_HOOK = 1 << 20
+_MOST_LINKS = 40
+"""As the kernel has it (path_resolution(7))."""
 
 
 def libvirt_installed(host: Host) -> bool:
@@ -155,21 +157,21 @@ def _view(host: Host, root: str, settings: hookfile.HookSettings | None) -> View
         for path in (hookfile.HOOK_DIRECTORY, *programs, *library[:1])
         for directory in _parents(host, root, path)
     }
-    loaded = {path: _stat(host.path(f"{root}{path}")) for path in library}
+    loaded = {path: _reached(host, root, path) for path in library}
     return ViewSeen(
         directories={path: _lstat(host.path(f"{root}{path}")) for path in standing.DIRECTORIES},
         file=file,
         data=data,
-        programs={path: _stat(host.path(f"{root}{path}")) for path in programs},
+        programs={path: _reached(host, root, path) for path in programs},
         # Python writes a compiled file under another name at first: what is gone again is none.
         library={path: seen for path, seen in loaded.items() if seen or path in library[:1]},
-        parents={path: _stat(host.path(f"{root}{path}")) for path in sorted(parents)},
+        parents={path: _reached(host, root, path) for path in sorted(parents)},
     )
 
 
 def _package(host: Host, root: str, library: str) -> Iterator[str]:
     """All that may be loaded of the eraser, compiled files too, as the daemon names it."""
-    top = host.path(f"{root}{library}/eraser")
+    top = host.path(f"{root}{_real(host, root, f'{library}/eraser')}")
     for directory, _names, files in os.walk(top):
         place = f"{library}/eraser/{Path(directory).relative_to(top)}".removesuffix("/.")
         yield from (place, *(f"{place}/{name}" for name in files))
@@ -178,22 +180,41 @@ def _package(host: Host, root: str, library: str) -> Iterator[str]:
 def _parents(host: Host, root: str, path: str) -> Iterator[str]:
     """The directories above ``path``, and above what it leads to by links."""
     yield from map(str, Path(path).parents)
-    top = host.path(root or "/").resolve()
-    real = host.path(f"{root}{path}").resolve()
-    if real.is_relative_to(top):
-        yield from (
-            f"/{each.relative_to(top)}".removesuffix("/.") or "/"
-            for each in real.parents
-            if each.is_relative_to(top)
-        )
+    yield from map(str, Path(_real(host, root, path)).parents)
+
+
+def _real(host: Host, root: str, path: str) -> str:
+    """Where ``path`` leads to by links, for whoever has this root.
+
+    Followed here: to the kernel an absolute link below /proc/PID/root begins at our own root, and
+    an interpreter in a virtual environment is such a link.
+    """
+    here, ahead, links = Path("/"), list(Path(path).parts[1:]), 0
+    while ahead:
+        part = ahead.pop(0)
+        if part == "..":
+            here = here.parent
+            continue
+        try:
+            target = Path(os.readlink(host.path(f"{root}{here / part}")))
+        except OSError:  # no link, or nothing
+            here = here / part
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            return path  # a loop: looking it up fails as it does for the daemon
+        here = Path("/") if target.is_absolute() else here
+        ahead = [*target.parts[target.is_absolute() :], *ahead]
+    return str(here)
 
 
 def _lstat(path: Path) -> FileSeen | None:
     return _seen(path, follow=False)
 
 
-def _stat(path: Path) -> FileSeen | None:
-    return _seen(path, follow=True)
+def _reached(host: Host, root: str, path: str) -> FileSeen | None:
+    """What whoever has this root finds there."""
+    return _seen(host.path(f"{root}{_real(host, root, path)}"), follow=True)
 
 
 def _seen(path: Path, *, follow: bool) -> FileSeen | None:

@@ -412,6 +412,42 @@ def test_a_daemon_in_a_container_is_judged_by_what_it_sees(machine: Machine) -> 
     assert found[Defence.LOADED].standing is DefenceStanding.ABSENT
 
 
+@pytest.mark.parametrize("lacks", [False, True])
+def test_an_absolute_link_in_a_container_is_followed_in_it(machine: Machine, lacks: bool) -> None:
+    """As a virtual environment has its interpreter: the host's own says nothing of that one."""
+    link = "/opt/quarantine/bin/python"
+    machine.settings = HookSettings(link, "/usr/lib", "/s", "/r")
+    made = machine.install()
+    machine.process(7, "libvirtd", started=4e9)
+    for pid, namespace in (("self", "mnt:[1]"), ("7", "mnt:[2]")):
+        place = machine.root / "proc" / pid / "ns"
+        place.mkdir(parents=True)
+        (place / "mnt").symlink_to(namespace)
+    inside = machine.root / "proc" / "7" / "root"
+    shutil.copytree(machine.root / "etc", inside / "etc")
+    shutil.copytree(machine.root / "usr", inside / "usr")
+    (inside / link.lstrip("/")).parent.mkdir(parents=True)
+    (inside / link.lstrip("/")).symlink_to("/srv/python3.99")
+    if not lacks:
+        machine.put("/proc/7/root/srv/python3.99", "").chmod(0o755)
+    [daemon] = facts.look_at_libvirt(machine.host, machine.run, made).daemons
+    assert (daemon.view.programs[link] is None) is lacks
+    assert "/srv" in daemon.view.parents
+    found = machine.look(made)[Defence.HOOK]
+    if lacks:
+        assert found.standing is DefenceStanding.ABSENT
+    else:
+        assert owned_by_root(found)
+
+
+def test_links_that_lead_in_a_circle_lead_to_nothing(machine: Machine) -> None:
+    made = machine.install()
+    python = machine.root / "usr/bin/python"
+    python.unlink()
+    python.symlink_to("/usr/bin/python")
+    assert machine.look(made)[Defence.HOOK].standing is not DefenceStanding.PRESENT
+
+
 MARK = "/memfd:nvme-quarantine-patch:1:34.0.0 (deleted)"
 
 

@@ -103,7 +103,7 @@ class DiskCases:
         files.write_request(request_of(order))
         argv = [*ERASER, "case", "--request", str(files.directory / "request.json")]
         argv += ["--state-dir", str(self._state_dir), "--run-dir", str(self._run_dir)]
-        child = self._host.processes.start(argv, files.directory / "runner.log")
+        child = self._host.processes.start(argv, files.runner_log())
         LOG.info("runner %d started for %s", child.pid, order.slot)
         self._children[order.order_id] = child
 

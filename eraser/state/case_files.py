@@ -21,6 +21,9 @@ from eraser.state.journal import replace_durably, sync_directory
 
 __all__ = ["DEFAULT_RUN_DIR", "DEFAULT_STATE_DIR", "CaseFiles", "CaseProgress", "CaseRequest"]
 
+MAX_LOG = 1 << 20
+"""Bytes of what a case's runners say, before it is put aside; only the newest such part is kept."""
+
 
 @dataclass(frozen=True)
 class CaseRequest:
@@ -108,6 +111,14 @@ class CaseFiles(CasePlace):
     def change_result(self, number: int) -> Path:
         """The same of a command that rearranges the drive."""
         return self.directory / f"change-{number}.json"
+
+    def runner_log(self) -> Path:
+        """Where a new runner's words go. Raises ``OSError``."""
+        log = self.directory / "runner.log"
+        # One that dies each time is started again for as long as its order stands.
+        if log.exists() and log.stat().st_size > MAX_LOG:
+            log.replace(log.with_name("runner.log.1"))
+        return log
 
     def make(self) -> None:
         """Makes the directories, durably. Raises :class:`BadInputError` where that fails."""

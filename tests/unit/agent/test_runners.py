@@ -13,6 +13,7 @@ from eraser.agent.orders import Holder
 from eraser.agent.runners import DiskCases
 from eraser.controller.lock import SlotLock
 from eraser.host.sysfs import Host
+from eraser.state import case_files
 from eraser.state.case_files import CaseFiles
 from tests.unit.protocol.test_codec import ORDER
 
@@ -78,3 +79,19 @@ def test_what_a_second_runner_says_stands_behind_the_first_ones(
     cases = DiskCases(tmp_path / "state", tmp_path / "run", Host())
     run(cases, tmp_path / "state", "an-order-of-a-test")
     assert run(cases, tmp_path / "state", "an-order-of-a-test") == ["no drive", "no drive"]
+
+
+def test_a_case_whose_runners_die_for_ever_does_not_fill_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "eraser").mkdir()
+    (tmp_path / "eraser" / "__init__.py").touch()
+    (tmp_path / "eraser" / "cli.py").write_text("import sys\nsys.exit('x' * 99)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(case_files, "MAX_LOG", 150)
+    cases = DiskCases(tmp_path / "state", tmp_path / "run", Host())
+    lines = [len(run(cases, tmp_path / "state", "an-order-of-a-test")) for _ in range(5)]
+    assert lines == [1, 2, 1, 2, 1]
+    directory = CaseFiles.of_order(tmp_path / "state", "an-order-of-a-test").directory
+    assert sum(path.stat().st_size for path in directory.glob("runner.log*")) <= 3 * 150

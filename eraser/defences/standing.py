@@ -109,12 +109,18 @@ class WatcherSeen:
 
 def unknown(defence: Defence, error: object) -> DefenceSeen:
     """It could not be looked at."""
-    return DefenceSeen(defence, DefenceStanding.UNKNOWN, f"could not be looked at: {error}"[:500])
+    said = _readable(f"could not be looked at: {error}"[:500])
+    return DefenceSeen(defence, DefenceStanding.UNKNOWN, said)
+
+
+def _readable(text: str) -> str:
+    """Names of files may be any bytes; what goes into a hello is UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _seen(defence: Defence, trouble: str, well: str) -> DefenceSeen:
     standing = DefenceStanding.ABSENT if trouble else DefenceStanding.PRESENT
-    return DefenceSeen(defence, standing, trouble or well)
+    return DefenceSeen(defence, standing, _readable(trouble or well))
 
 
 def hook(libvirt: LibvirtSeen) -> DefenceSeen:

@@ -27,6 +27,7 @@ from eraser.gate import hookfile
 from eraser.gate.hookfile import HOOK, HookSettings
 from eraser.host import daemons
 from eraser.host.sysfs import Host
+from eraser.protocol import codec
 from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding
 from tests.unit.host.fakehost import LongUp
 
@@ -289,6 +290,16 @@ def test_an_installed_hook_is_found_and_a_changed_one_missed(machine: Machine) -
     assert owned_by_root(machine.look(made)[Defence.HOOK])
     machine.hook_file.unlink()
     assert machine.look(made)[Defence.HOOK].standing is DefenceStanding.ABSENT
+
+
+def test_a_name_of_any_bytes_can_be_told_in_a_hello(machine: Machine) -> None:
+    made = machine.install()
+    machine.put(f"/usr/lib/eraser/gate/{os.fsdecode(bytes([255]))}.py", "").chmod(0o666)
+    found = machine.look(made)[Defence.HOOK]
+    assert found.standing is DefenceStanding.ABSENT
+    assert b"udcff.py" in codec.canonical(found) or os.geteuid() != 0
+    error = OSError(5, "Input/output error", os.fsdecode(bytes([255])))
+    assert codec.canonical(defences_standing.unknown(Defence.RULES, error))
 
 
 @pytest.mark.parametrize(

@@ -147,8 +147,13 @@ def _status(arguments: argparse.Namespace) -> int:
     from eraser.protocol.ticket import DefenceStanding
 
     seen = GateStatus(arguments.state_dir, arguments.run_dir, Host()).gate()
-    # Guests that run on a drive which the gate did not let them have.
-    unseen = [each for each in seen.domains if each.running and not each.recorded]
+    # Guests that run on a drive which the gate did not let them have, nor leaves to any.
+    left = {each.address for each in seen.exemptions}
+    unseen = [
+        each
+        for each in seen.domains
+        if each.running and not each.recorded and not left.issuperset(each.addresses)
+    ]
     if arguments.format == "json":
         show(seen, "json")
     else:

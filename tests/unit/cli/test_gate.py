@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from eraser import cli
+from eraser.agent.gate_status import GateStatus
 from eraser.agent.hoststate import CONTROLLER_FILE, HostState, keygen
 from eraser.cli import gate as cli_gate
 from eraser.gate import door
@@ -20,7 +21,7 @@ from eraser.ownership import store as books
 from eraser.ownership.facts import DriveSeen
 from eraser.ownership.model import SlotEntry
 from eraser.protocol import codec
-from eraser.protocol.ticket import TICKET_TYPE
+from eraser.protocol.ticket import TICKET_TYPE, DomainSeen, Exemption, GateTestimony
 from eraser.protocol.transport.signing import PrivateKey
 from tests.unit.gate.world import World, domain, world
 from tests.unit.ownership.parts import ADDRESS, MINE, OWNER, SEEN, TICKET, owner
@@ -185,3 +186,18 @@ def test_words_that_are_no_text(gate: World, capsys: pytest.CaptureFixture[str])
         "nvme-eraser: expected arguments in UTF-8, found 'a\\udcff'\n"
     )
     assert call(gate, "exempt", "--pci", ADDRESS, "--reason", "déjà") == 0
+
+
+def test_status_does_not_cry_for_a_guest_on_a_drive_that_is_left_to_any(
+    gate: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The gate knows it as a slot of before."""
+    found = DomainSeen(MINE, "instance-1", (ADDRESS,), running=True, recorded=False)
+    exemption = Exemption(ADDRESS, "the host's cache", "ada", "now")
+    told = GateTestimony((), (found,), (), (), (exemption,))
+    monkeypatch.setattr(GateStatus, "gate", lambda _self: told)
+    assert call(gate, "status") == 0
+    assert capsys.readouterr().out == ""
+    told = GateTestimony((), (found,), (), ())
+    assert call(gate, "status") == 1
+    assert "unrecorded" in capsys.readouterr().out

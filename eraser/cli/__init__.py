@@ -104,7 +104,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"nvme-eraser: {error}", file=sys.stderr)
         return error.exit_code
     except OSError as error:
-        print(f"nvme-eraser: {error}; the case stays as it is, call again", file=sys.stderr)
+        # Of the other verbs no case is concerned: what they were at, they do as a whole or not.
+        stays = "the case stays as it is, " if given[0] in ("erase", "case") else ""
+        print(f"nvme-eraser: {error}; {stays}call again", file=sys.stderr)
         return 1
 
 

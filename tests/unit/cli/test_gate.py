@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import shutil
@@ -17,6 +18,7 @@ from eraser.cli import gate as cli_gate
 from eraser.gate import door
 from eraser.gate.admit import GateRefusedError
 from eraser.host import slotwatch
+from eraser.ownership import audit
 from eraser.ownership import store as books
 from eraser.ownership.facts import DriveSeen
 from eraser.ownership.model import SlotEntry
@@ -201,3 +203,16 @@ def test_status_does_not_cry_for_a_guest_on_a_drive_that_is_left_to_any(
     told = GateTestimony((), (found,), (), ())
     assert call(gate, "status") == 1
     assert "unrecorded" in capsys.readouterr().out
+
+
+def test_a_full_disk_is_told_without_a_case_that_is_none(
+    gate: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(audit, "account", full)
+    assert call(gate, "exempt", "--pci", ADDRESS, "--reason", "x") == 1
+    assert capsys.readouterr().err == (
+        "nvme-eraser: [Errno 28] No space left on device; call again\n"
+    )

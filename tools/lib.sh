@@ -9,6 +9,9 @@ die() { printf 'error: %s\n' "$*" >&2; exit 2; }
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${NVME_QUARANTINE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/nvme-quarantine}
 
+# What keeps Debian from starting the servers that it installs.
+policy=/usr/sbin/policy-rc.d
+
 wanted_packages() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$top/tools/packages.txt"; }
 
 # Installs the packages of tools/packages.txt that are missing. Needs root for that only.
@@ -24,18 +27,23 @@ install_packages() {
     [ "$(id -u)" -eq 0 ] || die "expected these packages: ${missing[*]}; install them or run as root"
     say "installing ${missing[*]}"
     # Servers that Debian would start at once are not wanted running: the tests start their own.
-    local policy=/usr/sbin/policy-rc.d made=
+    local made=
     if [ ! -e "$policy" ]; then
+        made=1
+        # Also after an interrupt: left behind, no server that is installed later would start.
+        trap 'rm -f "$policy"' EXIT
         printf '#!/bin/sh\nexit 101\n' >"$policy"
         chmod 755 "$policy"
-        made=1
     fi
     {
         apt-get update -qq || true
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
             -o Dpkg::Use-Pty=0 "${missing[@]}"
-    } >&2 || { [ -z "$made" ] || rm -f "$policy"; die "apt-get could not install ${missing[*]}"; }
-    [ -z "$made" ] || rm -f "$policy"
+    } >&2 || die "apt-get could not install ${missing[*]}"
+    if [ -n "$made" ]; then
+        rm -f "$policy"
+        trap - EXIT
+    fi
 }
 
 # The virtual environment with all that the code, its lint and its tests need, keyed by the list of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -65,6 +66,8 @@ class ProgressFile:
             return  # waiting for the lock of a case that is not there yet
         self._sequence += 1
         self._step, self._at = step, now
-        self._files.write_progress(
-            CaseProgress(step, fraction, detail, os.getpid(), self._sequence)
-        )
+        # It is for people alone: a disk that is full for a moment ends no erase by it.
+        with contextlib.suppress(OSError):
+            self._files.write_progress(
+                CaseProgress(step, fraction, detail, os.getpid(), self._sequence)
+            )

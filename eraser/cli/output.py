@@ -162,7 +162,11 @@ class ProgressLine:
         self._dirty = False
 
     def __call__(self, step: Step, fraction: float, detail: str) -> None:
-        """Shows one look."""
+        """Shows one look. Whoever read it may have gone: that ends no erase."""
+        with contextlib.suppress(OSError):
+            self._show(step, fraction, detail)
+
+    def _show(self, step: Step, fraction: float, detail: str) -> None:
         tenth = (step, int(fraction * 10))
         if self._live:
             now = time.monotonic()
@@ -188,8 +192,9 @@ class ProgressLine:
     def close(self) -> None:
         """Leaves the line to what comes next."""
         if self._dirty:
-            self._stream.write("\n")
-            self._stream.flush()
+            with contextlib.suppress(OSError):
+                self._stream.write("\n")
+                self._stream.flush()
             self._dirty = False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -169,6 +170,35 @@ def test_requests_and_progress_go_through_files(tmp_path: Path) -> None:
     assert files.report() is None
     files.clear()
     assert not files.directory.exists()
+
+
+class Gone(io.StringIO):
+    """A stream that nobody reads any more."""
+
+    def __init__(self, live: bool) -> None:
+        super().__init__()
+        self.isatty = lambda: live  # type: ignore[method-assign]
+
+    def write(self, _text: str) -> int:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+def test_progress_that_nobody_can_be_shown_ends_no_erase(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full for a moment, and a pager that was closed."""
+    files = CaseFiles.of(tmp_path, ordered())
+    files.make()
+
+    def full(_progress: CaseProgress) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "write_progress", full)
+    ProgressFile(files)(Step.VERIFY, 0.5, "")
+    for live in (False, True):
+        shown = output.ProgressLine(Gone(live))
+        shown(Step.VERIFY, 0.5, "")
+        shown.close()
 
 
 def test_a_finished_case_is_not_removed_while_another_process_has_the_slot(

@@ -216,6 +216,8 @@ def replace_whole(path: Path, data: bytes, mode: int = 0o600) -> None:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(descriptor, "wb") as handle:
+            # The caller's umask has no say: what is replaced keeps the mode that it is to have.
+            os.fchmod(handle.fileno(), mode)
             handle.write(data)
             handle.flush()
             # Before the rename, or after a power loss the name could lead to an empty file.

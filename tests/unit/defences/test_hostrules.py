@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,19 @@ def root(tmp_path: Path) -> Path:
 
 def after(root: Path, path: str) -> str:
     return next(c.after for c in hostrules.plan(SLOTS, root) if c.path == path)
+
+
+def test_a_strict_umask_takes_nothing_from_a_files_mode(root: Path) -> None:
+    """What is not root's reads them too: mdadm and LVM show their state to anybody."""
+    person = root / "etc/lvm/lvmlocal.conf"
+    person.chmod(0o664)
+    before = os.umask(0o077)
+    try:
+        hostrules.apply(hostrules.plan(SLOTS, root))
+    finally:
+        os.umask(before)
+    assert person.stat().st_mode & 0o777 == 0o664
+    assert (root / "etc/udev/rules.d/10-nvme-quarantine.rules").stat().st_mode & 0o777 == 0o644
 
 
 def test_written_once_and_then_in_place(root: Path) -> None:

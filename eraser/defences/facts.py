@@ -82,25 +82,30 @@ def _or_unknown(defence: Defence, look: Callable[[], DefenceSeen]) -> DefenceSee
 
 def _nova_computes(host: Host) -> tuple[standing.NovaComputeSeen, ...]:
     running = tuple(processes.processes(host))
-    return tuple(
+    seen = [
         standing.NovaComputeSeen(
             process.pid, daemons.patches(host, process), daemons.age(host, process)
         )
         for process in daemons.nova_computes(host, running)
-    )
+    ]
+    # One that ended meanwhile, as in a restart, showed nothing of what it had.
+    return tuple(each for each in seen if processes.is_alive(host, each.pid))
 
 
 def look_at_libvirt(host: Host, run_dir: Path, setup: Setup | None) -> LibvirtSeen:
     """The hook and every daemon. Raises ``OSError``."""
     running = tuple(processes.processes(host))
     settings = None if setup is None else setup.hook
+    seen = [
+        _daemon(host, process, run_dir, setup)
+        for process in processes.libvirt_daemons(host, running)
+    ]
     return LibvirtSeen(
         installed=libvirt_installed(host),
         expected=None if settings is None else hookfile.text(settings).encode(),
-        daemons=tuple(
-            _daemon(host, process, run_dir, setup)
-            for process in processes.libvirt_daemons(host, running)
-        ),
+        # What one sees that ended meanwhile is gone with it: nothing was found there, and it starts
+        # no guest any more.
+        daemons=tuple(each for each in seen if processes.is_alive(host, each.pid)),
         # A daemon that is not running now is started with what the host itself sees.
         idle_view=_view(host, "", settings),
         vfio_guests=daemons.vfio_guests(host, running),

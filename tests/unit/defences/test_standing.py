@@ -25,7 +25,7 @@ from eraser.defences.standing import DaemonSeen, FileSeen, LibvirtSeen, NovaComp
 from eraser.errors import BadInputError
 from eraser.gate import hookfile
 from eraser.gate.hookfile import HOOK, HookSettings
-from eraser.host import daemons
+from eraser.host import daemons, processes
 from eraser.host.sysfs import Host
 from eraser.protocol import codec
 from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding
@@ -421,6 +421,44 @@ def test_a_daemon_in_a_container_is_judged_by_what_it_sees(machine: Machine) -> 
     found = machine.look(made)
     assert found[Defence.HOOK].standing is DefenceStanding.ABSENT
     assert found[Defence.LOADED].standing is DefenceStanding.ABSENT
+
+
+def test_a_daemon_that_is_restarted_during_the_look_lacks_no_hook(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked at through its own root, which goes with it; absent would cost free slots."""
+    made = machine.install()
+    machine.process(7, "libvirtd", started=4e9)
+    for pid, namespace in (("self", "mnt:[1]"), ("7", "mnt:[2]")):
+        place = machine.root / "proc" / pid / "ns"
+        place.mkdir(parents=True)
+        (place / "mnt").symlink_to(namespace)
+    look = facts._view
+
+    def ends(host: Host, root: str, settings: HookSettings | None) -> ViewSeen:
+        if root:
+            (machine.root / "proc" / "7").rename(machine.root / "gone")
+        return look(host, root, settings)
+
+    monkeypatch.setattr(facts, "_view", ends)
+    found = machine.look(made)
+    assert owned_by_root(found[Defence.HOOK])
+    assert found[Defence.LOADED].standing is DefenceStanding.PRESENT
+
+
+def test_a_nova_compute_that_is_restarted_during_the_look_lacks_no_patch(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.process(8, "nova-compute")
+    look = daemons.patches
+
+    def ends(host: Host, process: processes.Process) -> tuple[str, ...]:
+        (machine.root / "proc" / "8").rename(machine.root / "gone")
+        return look(host, process)
+
+    monkeypatch.setattr(daemons, "patches", ends)
+    found = machine.look(machine.install())[Defence.PATCH]
+    assert found.standing is DefenceStanding.NOT_APPLICABLE
 
 
 @pytest.mark.parametrize("lacks", [False, True])

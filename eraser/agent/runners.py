@@ -114,6 +114,11 @@ class DiskCases:
     def retire(self, orders: tuple[EraseOrder, ...]) -> None:
         """Removes cases that ended and whose slot has a newer order; reports stay."""
         keep = {self._files(order).key for order in orders}
+        # Nobody asks for the holder of an order that a newer one replaced: its runner ends here.
+        current = {order.order_id for order in orders}
+        for order_id in [each for each in self._children if each not in current]:
+            if not self._children[order_id].running:
+                del self._children[order_id]
         directory = self._state_dir / "cases"
         for path in directory.iterdir() if directory.is_dir() else ():
             files = CaseFiles(self._state_dir, path.name)

@@ -95,3 +95,22 @@ def test_a_case_whose_runners_die_for_ever_does_not_fill_the_disk(
     assert lines == [1, 2, 1, 2, 1]
     directory = CaseFiles.of_order(tmp_path / "state", "an-order-of-a-test").directory
     assert sum(path.stat().st_size for path in directory.glob("runner.log*")) <= 3 * 150
+
+
+def test_the_runner_of_an_order_that_was_replaced_is_reaped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "eraser").mkdir()
+    (tmp_path / "eraser" / "__init__.py").touch()
+    (tmp_path / "eraser" / "cli.py").write_text("")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    cases = DiskCases(tmp_path / "state", tmp_path / "run", Host())
+    cases.start(dataclasses.replace(ORDER, order_id="the-order-of-before"))
+    [runner] = cases._children.values()
+    ends = time.monotonic() + _WAIT
+    while cases._children:
+        assert time.monotonic() < ends
+        cases.retire((ORDER,))
+        time.sleep(0.01)
+    assert not Path(f"/proc/{runner.pid}").exists()

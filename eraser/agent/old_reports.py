@@ -6,6 +6,7 @@ with its case; these are for people who look at a host by itself.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,8 +44,10 @@ class OldReports:
         oldest = self.clock.time() - self.days * DAY
         gone = 0
         for path in self.directory.glob("*.json"):
-            if path.stat().st_mtime < oldest:
-                path.unlink(missing_ok=True)
-                gone += 1
+            # A worker that is being replaced removes the same ones.
+            with contextlib.suppress(FileNotFoundError):
+                if path.stat().st_mtime < oldest:
+                    path.unlink()
+                    gone += 1
         if gone:
             LOG.info("%d reports older than %d days removed", gone, self.days)

@@ -44,5 +44,14 @@ def test_old_copies_go_and_younger_ones_stay(tmp_path: Path) -> None:
     assert not later.exists()
 
 
+def test_a_copy_that_somebody_else_removes_meanwhile_keeps_no_other(tmp_path: Path) -> None:
+    """The worker that this one replaces looks as well. A link to nothing is gone as much."""
+    for name in ("a", "c"):
+        report(tmp_path, name, 31)
+    (tmp_path / "b.json").symlink_to(tmp_path / "gone")
+    OldReports(tmp_path, 30, At()).turn()
+    assert [path.name for path in tmp_path.iterdir()] == ["b.json"]
+
+
 def test_a_host_without_reports_has_nothing_to_remove(tmp_path: Path) -> None:
     OldReports(tmp_path / "none", 30, MACHINE).turn()

@@ -109,6 +109,8 @@ def install(path: Path, data: bytes) -> None:
     staging = path.parent.parent
     path.parent.mkdir(mode=MODE, parents=True, exist_ok=True)
     temporary = staging / f".{path.name}.{os.getpid()}.tmp"
+    # One that a power loss left may have our number: in a container each run has the same.
+    temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -277,6 +277,15 @@ def test_the_bell_names_the_slots(hook: Hook) -> None:
         assert bell.recv(1024) == address.encode()
 
 
+def test_what_an_installation_that_was_cut_off_left_hinders_no_later_one(tmp_path: Path) -> None:
+    path = tmp_path / "hooks" / "qemu.d" / "50-nvme-quarantine"
+    path.parent.mkdir(parents=True)
+    (path.parent.parent / f".{path.name}.{os.getpid()}.tmp").write_text("#!/bin")
+    hookfile.install(path, b"#!/bin/sh\n")
+    assert path.read_bytes() == b"#!/bin/sh\n"
+    assert os.listdir(path.parent.parent) == ["qemu.d"]
+
+
 def test_nothing_half_written_is_ever_in_the_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,10 @@ SETTLE_SECONDS = 2.0
 MAX_OCCUPIED = 4
 """Times that somebody else's sanitize may be faster than ours before a person has to look."""
 
+MAX_LOST = 2
+"""Attempts of one that ended without a completion: what the kernel gives up in one reset of its own
+says little of a drive."""
+
 
 def adopt(session: CaseSession) -> None:
     """Adopts a running sanitize that no journal knows of, or waits for a foreign one."""
@@ -162,6 +166,8 @@ class Sanitize:
         self.began = session.clock.monotonic()
         self._attended = False
         """This run sent the command or saw it running: nobody else had the drive since."""
+        self._lost = False
+        """It was sent, and no completion of the drive's came."""
 
     def run(self) -> None:
         """To its result, whatever an earlier run left."""
@@ -212,7 +218,8 @@ class Sanitize:
             note=self.command.method.value,
         )
         session.note(Sent(record))
-        if record.status is None:
+        self._lost = record.status is None
+        if self._lost:
             # No completion: the kernel has reset the controller, and the log alone knows.
             session.controller.wait_live(session.limits.ready, namespaces=False)
         # Without a completion it may have arrived; the log decides as after a success.
@@ -295,7 +302,11 @@ class Sanitize:
         return f"{name}, about {elapsed * (1 - now.fraction) / now.fraction:.0f} s left"
 
     def _end(self, intent: Intent, raw: bytes, found: Assessment) -> None:
-        # Each of these three has the command sent again, and none of them without end.
+        # Each of these four has the command sent again, and none of them without end.
+        if self._lost and not found.changed and intent.attempt < MAX_LOST:
+            reason = "no completion was seen, and log 81h shows that it did not arrive"
+            self.session.note(AttemptOver(self.place, reason))
+            return
         if self._overwritten(raw, found) and intent.attempt <= MAX_OCCUPIED:
             reason = "it was seen running, and another's sanitize has taken its place in log 81h"
             self.session.note(Uprooted(self.place, reason))

@@ -131,7 +131,8 @@ def passthru_argv(
 
 
 def status_of(exit_code: int | None, stderr: str) -> int | None:
-    """The NVMe status of a finished nvme-cli: 0, a status, or None where no completion was seen."""
+    """The drive's status of a finished nvme-cli: 0, a status, or None where no completion was seen:
+    also where the kernel answered in the drive's place."""
     # nvme-cli was killed, by us or by a signal: the drive may have executed the command.
     if exit_code is None or exit_code < 0:
         return None
@@ -140,7 +141,9 @@ def status_of(exit_code: int | None, stderr: str) -> int | None:
     found = _STATUS.findall(stderr)
     # nvme-cli exits with 1 for its own errors too. Without a status in its text no drive has
     # answered.
-    return int(found[-1], 16) & STATUS_MASK if found else None
+    status = int(found[-1], 16) & STATUS_MASK if found else None
+    # A command that the kernel gave up with a reset may have been carried out all the same.
+    return None if status in _HOST_PATH else status
 
 
 def said_later(stderr: str) -> bool:

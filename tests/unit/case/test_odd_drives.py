@@ -175,6 +175,30 @@ def test_a_command_without_end_holds_no_drive_that_comes_back(
         assert len(asked) == ASKINGS, "in none of them it is asked for a second one"
 
 
+@pytest.mark.parametrize(
+    ("code", "arrived"), [(0x371, True), (0x370, False), (None, False)], ids=str
+)
+def test_a_sanitize_that_the_kernel_gave_up_is_no_refusal_of_the_drive(
+    make: Callable[..., Case], code: int | None, arrived: bool
+) -> None:
+    """Its log tells whether the command arrived; one that did not is sent once more."""
+    made, asked = make(), list[int]()
+
+    def given_up(kernel: OddKernel, io: bool, opcode: int, given: dict[str, Any]) -> Answer | None:
+        if io or opcode != SANITIZE or asked:
+            return None
+        asked.append(opcode)
+        if arrived:
+            assert kernel.host.command(0, SANITIZE, cdw10=given["cdw10"]).code == 0
+        return without_end(kernel) if code is None else refused(code)
+
+    made.kernel.odd = given_up
+    report = made.erase()
+    assert released(report), report.reasons
+    assert asked
+    assert [method.attempts for method in report.methods] == [1 if arrived else 2, 1]
+
+
 def test_a_drive_that_does_not_come_back_is_no_erased_one(make: Callable[..., Case]) -> None:
     made = make()
 

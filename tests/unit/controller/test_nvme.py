@@ -100,6 +100,7 @@ def test_facts_and_profile_of_the_sample(controller: Controller, cli: Cli) -> No
         (1, "NVMe status: Access Denied: (0x of) rights(0x4286)\n", 0x286),
         (1, "NVMe status: Sanitize In Progress(0x1d)\n", 0x1D),
         (1, "NVMe status: INVALID_OPCODE: field is not valid(0x4001)", 0x001),
+        (1, "NVMe status: Host Aborted Command(0x4371)", None),
         (1, "passthru: Interrupted system call\n", None),
         (1, "", None),
         (-9, "", None),

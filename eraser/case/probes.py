@@ -67,12 +67,14 @@ def _take_all(session: CaseSession) -> Fingerprinted:
     # A run that died while it took them goes on with the same places.
     if not session.state.probe_seed:
         session.note(Seeded(_seed(session)))
-    taken, missing = 0, list[str]()
+    taken, unopened = 0, list[str]()
     try:
         make_readable(session)
-        plan = reading_plan(session, probes=False)
+        # A tenant can leave a namespace that the kernel makes no usable disk of.
+        plan = reading_plan(session, probes=False, missing=unopened)
     except DriveError as error:
         return Fingerprinted(0, (f"fingerprints: {error}",))
+    missing = [f"fingerprints: {why}" for why in unopened]
     for namespace in plan.namespaces:
         count, why = _take(session, plan, namespace)
         taken += count
@@ -227,11 +229,11 @@ def make_readable(session: CaseSession) -> None:
             session.note(Sent(controller.records[-1]))
 
 
-def reading_plan(session: CaseSession, *, probes: bool) -> VerifyPlan:
+def reading_plan(
+    session: CaseSession, *, probes: bool, missing: list[str] | None = None
+) -> VerifyPlan:
     """What is to be read: with the probes that must be gone at fresh places, without them where
-    fingerprints are taken.
-
-    Raises :class:`DriveError` for a namespace that cannot be opened.
+    fingerprints are taken. ``missing`` as :func:`namespaces_to_read` has it, which raises.
     """
     wanted = session.policy.verification
     return VerifyPlan(
@@ -239,45 +241,56 @@ def reading_plan(session: CaseSession, *, probes: bool) -> VerifyPlan:
         seed=bytes.fromhex(session.state.seed if probes else session.state.probe_seed),
         confidence=wanted.confidence,
         residual=wanted.residual,
-        namespaces=namespaces_to_read(session, probes=probes),
+        namespaces=namespaces_to_read(session, probes=probes, missing=missing),
         reread=wanted.reread if probes else 0,
     )
 
 
-def namespaces_to_read(session: CaseSession, *, probes: bool) -> tuple[NamespacePlan, ...]:
+def namespaces_to_read(
+    session: CaseSession, *, probes: bool, missing: list[str] | None = None
+) -> tuple[NamespacePlan, ...]:
     """Every namespace that has a block device, with the ``probes`` that must be gone.
 
-    Raises :class:`DriveError` for one that cannot be opened, or whose disk shows less than it has.
+    Raises :class:`DriveError` for one that cannot be opened, or whose disk shows less than it has:
+    with ``missing`` that one is left out, and why is added there.
     """
     _key(session)  # before anything asks whether probes stand: a lost key makes them void
-    inspected = {layout.nsid: layout for layout in layouts(session)}
-    temporary = {layout.nsid for layout in session.state.temporary}
     namespaces, patience = [], Patience(session.limits.ready, session.clock)
     for nsid, path in sorted(session.hold.paths.items()):
-        # What the kernel shows can be read; what the drive says is there. Both must be the same.
-        with session.disk(path) as device:
-            size = device.size
-        found = session.controller.identify_namespace(nsid)
-        if size < found.size:
-            raise DriveError(f"namespace {nsid}: {_short(found.size, size)}")
-        known = inspected.get(nsid)
-        namespaces.append(
-            NamespacePlan(
-                nsid,
-                path,
-                size,
-                canaries_of(session, known)
-                # Only namespaces of the layout that was inspected, or restored, have canaries.
-                if probes and known and session.state.canaries_planted
-                else None,
-                _prints(session, nsid) if probes and session.state.kept(nsid) else None,
-                PassthroughReader(
-                    Namespace.of(nsid, found, session.limits.command, session.host), patience
-                ),
-                nsid in temporary,
-            )
-        )
+        try:
+            namespaces.append(_to_read(session, nsid, path, patience, probes=probes))
+        except DriveError as error:
+            silent = isinstance(error, CommandError) and error.status is None
+            if missing is None or silent:
+                raise
+            missing.append(str(error))
     return tuple(namespaces)
+
+
+def _to_read(
+    session: CaseSession, nsid: int, path: str, patience: Patience, *, probes: bool
+) -> NamespacePlan:
+    # What the kernel shows can be read; what the drive says is there. Both must be the same.
+    with session.disk(path) as device:
+        size = device.size
+    found = session.controller.identify_namespace(nsid)
+    if size < found.size:
+        raise DriveError(f"namespace {nsid}: {_short(found.size, size)}")
+    # Only namespaces of the layout that was inspected, or restored, have canaries.
+    known = next((layout for layout in layouts(session) if layout.nsid == nsid), None)
+    return NamespacePlan(
+        nsid,
+        path,
+        size,
+        canaries_of(session, known)
+        if probes and known and session.state.canaries_planted
+        else None,
+        _prints(session, nsid) if probes and session.state.kept(nsid) else None,
+        PassthroughReader(
+            Namespace.of(nsid, found, session.limits.command, session.host), patience
+        ),
+        any(layout.nsid == nsid for layout in session.state.temporary),
+    )
 
 
 def _short(wanted: int, found: int) -> str:

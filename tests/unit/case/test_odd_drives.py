@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from eraser.case.state import CaseState
 from eraser.cli.output import exit_code
 from eraser.host import sysfs
 from eraser.host.command import Completed
 from eraser.protocol.conclusions.unallocated import unread
 from eraser.protocol.policy import Policy, Unallocated, Verification
 from eraser.protocol.report import EraseReport
+from eraser.state.journal import read
 from tests.lab.nvme.composed.host import Answer, Clock, Host, Namespace
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.faults import HEALTHY, Faults
@@ -400,3 +402,41 @@ def test_capacity_that_cannot_be_hides_nothing_that_a_tenant_left(
     assert unread(report) == 0
     stored = b"".join(each.read_bytes() for each in made.directory.glob("drive.raw*"))
     assert TENANT not in stored
+
+
+class Unopened(OddKernel):
+    """Of a namespace with metadata between its blocks, or with large ones, this kernel makes a disk
+    of no bytes, which nobody can open for reading."""
+
+    odd_one = 2
+
+    def disk(self, path: str) -> Namespace:
+        found = super().disk(path)
+        if found.nsid == self.odd_one:
+            raise OSError(errno.EIO, "no bytes")
+        return found
+
+
+@pytest.mark.parametrize("kind", [Unopened])
+def test_a_namespace_that_a_tenant_left_without_a_usable_disk_holds_no_drive(
+    make: Callable[..., Case], kind: type[OddKernel]
+) -> None:
+    """It is erased by the sanitize and deleted before the last one; the others are sampled and
+    visited all the same."""
+    made = make(FULL_FEATURED, kind=kind)
+    assert made.host.command(0, MANAGEMENT, nsid=1, cdw10=1).code == 0
+    layout = bytearray(4096)
+    layout[0:8] = layout[8:16] = (4 << 20 >> 9).to_bytes(8, "little")
+    controllers = (1).to_bytes(2, "little") * 2 + bytes(4092)
+    for nsid in (1, 2):
+        assert made.host.command(0, MANAGEMENT, send=bytes(layout)).dw0 == nsid
+        assert made.host.command(0, ATTACHMENT, nsid=nsid, send=controllers).code == 0
+    made.host.command(1, 0x01, nsid=1, send=TENANT.ljust(4096, b"."), cdw12=7)
+    made.kernel.reset()
+    report = made.erase()
+    assert released(report), report.reasons
+    (journal,) = made.directory.glob("state/cases/*/journal*")
+    taken = CaseState.of(read(journal)).fingerprinted
+    assert taken is not None
+    assert taken.taken == 1, "of the first block, in the other namespace"
+    assert [visit.wrote for visit in report.visits] == [True, False]

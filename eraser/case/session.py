@@ -104,6 +104,8 @@ class CaseSession:
         self._counted = 0.0
         self._controller: Controller | None = None
         self._hold: NamespaceHold | None = None
+        self.diskless: frozenset[int] = frozenset()
+        """Namespaces that the kernel has made no disk of, by its last look at all of them."""
         self._deadline = _deadline(request, journal.state, host)
         self._applied = Applied.plain(request.policy)
 
@@ -269,6 +271,7 @@ class CaseSession:
 
     def _await_disks(self) -> None:
         """A drive that has just come from a guest, or from a boot, is live before its disks are."""
+        self.diskless = frozenset()
         try:
             self.controller.wait_live(min(_FIRST_DISKS, self.limits.ready))
             return
@@ -282,7 +285,15 @@ class CaseSession:
         except DriveError as error:
             # A disk that the kernel cannot make is no reason not to erase; the verification knows
             # which namespaces it must have read.
-            self.tell(0.0, str(error))
+            self.go_without_disks(str(error))
+
+    def go_without_disks(self, why: str) -> None:
+        """Nobody waits any more for the disks that are not there now."""
+        self.tell(0.0, why)
+        # Of a drive that is silent just now nothing is known.
+        with contextlib.suppress(DriveError):
+            active = frozenset(self.controller.active_namespaces())
+            self.diskless = active - self.controller.block_devices().keys()
 
     def recheck(self) -> None:
         """The last look before a destructive command: at who uses the drive, which one it is,
@@ -334,12 +345,12 @@ class CaseSession:
         return raw, SanitizeLog.parse(raw)
 
     def reclaim(self) -> None:
-        """Waits for the controller and its namespaces, and claims the disks anew.
+        """Waits for the controller and for the disks that it had, and claims them anew.
 
         Raises ``InUseError`` or :class:`DriveError`.
         """
         self.hold.drop()
-        self.controller.wait_live(self.limits.ready)
+        self.controller.wait_live(self.limits.ready, but=self.diskless)
         self.hold.take()
 
     def prove_idle(self, *, patience: float = IDLE_PATIENCE) -> None:

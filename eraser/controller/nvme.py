@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from eraser.controller import registers, spec
@@ -302,8 +303,11 @@ class Controller(HeldController, AdminQueue):
                 f"{done.stderr.strip() or 'no answer'}; see the kernel's log"
             )
 
-    def wait_live(self, timeout: float, *, namespaces: bool = True) -> None:
-        """Until the driver says live and each active namespace has its block device.
+    def wait_live(
+        self, timeout: float, *, namespaces: bool = True, but: Collection[int] = ()
+    ) -> None:
+        """Until the driver says live and each active namespace has its block device, ``but`` for
+        those that are known to have none.
 
         Raises :class:`DriveError` after ``timeout`` seconds.
         """
@@ -314,7 +318,7 @@ class Controller(HeldController, AdminQueue):
         )
         # The driver is live before it has scanned the namespaces, so their disks may come later.
         if namespaces:
-            active = set(self.active_namespaces())
+            active = set(self.active_namespaces()) - set(but)
             self.host.wait_for(
                 f"block devices of namespaces {sorted(active)} at {self.address}",
                 timeout,

@@ -55,10 +55,11 @@ def look_anew(session: CaseSession) -> None:
             session.controller.wait_live(session.limits.ready, namespaces=False)
             session.controller.rescan(timeout=session.limits.ready)
             session.controller.wait_namespaces(seconds)
+            session.diskless = frozenset()
             break
         except DriveError as error:
             # A disk that the kernel cannot make is no reason not to erase; what cannot be read
             # is named by the verification.
-            session.tell(0.0, str(error))
+            session.go_without_disks(str(error))
     # Also after two looks that failed: the disks that there are must be claimed.
     session.hold.take()

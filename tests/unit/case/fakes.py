@@ -7,6 +7,7 @@ every place to die is tried in milliseconds.
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -184,7 +185,9 @@ class FakeController:
     def smart_log(self) -> bytes:
         return b""
 
-    def wait_live(self, _timeout: float, *, namespaces: bool = True) -> None:
+    def wait_live(
+        self, _timeout: float, *, namespaces: bool = True, but: Collection[int] = ()
+    ) -> None:
         pass
 
     def active_namespaces(self) -> tuple[int, ...]:

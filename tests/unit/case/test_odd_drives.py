@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from tests.lab.nvme.faults import HEALTHY, Faults
 from tests.lab.nvme.linux import case as lab
 from tests.lab.nvme.linux.case import Linux
 from tests.lab.nvme.linux.cli import Programs
-from tests.lab.nvme.linux.kernel import Kernel
+from tests.lab.nvme.linux.kernel import NAME, Kernel
 from tests.lab.nvme.presetkind import FULL_FEATURED, NO_SANITIZE, PLAIN
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile
 
@@ -417,7 +418,21 @@ class Unopened(OddKernel):
         return found
 
 
-@pytest.mark.parametrize("kind", [Unopened])
+class Diskless(OddKernel):
+    """Of a namespace of another command set this kernel makes no disk at all."""
+
+    odd_one = 2
+
+    def scan(self) -> None:
+        super().scan()
+        if self.disks.pop(self.odd_one, None) is None:
+            return
+        path = Path(self.path(self.odd_one))
+        path.unlink()
+        shutil.rmtree(self.function / "nvme" / NAME / path.name)
+
+
+@pytest.mark.parametrize("kind", [Unopened, Diskless])
 def test_a_namespace_that_a_tenant_left_without_a_usable_disk_holds_no_drive(
     make: Callable[..., Case], kind: type[OddKernel]
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -39,10 +39,16 @@ class LateController:
     def identity(self) -> Any:
         return IDENTITY
 
-    def wait_live(self, _timeout: float) -> None:
+    def wait_live(self, _timeout: float, *, but: Collection[int] = ()) -> None:
         if self.when != "late":
             raise DriveError("expected block devices of namespaces [1], found nothing of it")
         self.disks = {"nvme0n1"}
+
+    def active_namespaces(self) -> tuple[int, ...]:
+        return (1,)
+
+    def block_devices(self) -> dict[int, str]:
+        return dict.fromkeys([1] if self.disks else [], "/dev/nvme0n1")
 
     def rescan(self, *, timeout: float) -> None:
         assert timeout > 0
@@ -100,6 +106,7 @@ def test_disks_that_come_late_are_claimed_and_those_that_never_come_stop_no_eras
     assert sum("block devices" in text for text in told) == {"late": 0, "looked for": 1}.get(
         when, 2
     )
+    assert session.diskless == ({1} if never else EMPTY), "waited for no second time"
     assert session.hold.patience == REQUEST.policy.limits.ready, "what comes later is waited for"
     journal.close()
 

@@ -5,6 +5,7 @@ What nvme-cli would print is made up here in its words; the emulated tests have 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from eraser.controller.nvme import Controller
@@ -109,7 +110,9 @@ class LabController(Controller):
 
     def rescan(self, *, timeout: float = 60.0) -> None: ...
 
-    def wait_live(self, timeout: float, *, namespaces: bool = True) -> None: ...
+    def wait_live(
+        self, timeout: float, *, namespaces: bool = True, but: Collection[int] = ()
+    ) -> None: ...
 
     def wait_namespaces(self, timeout: float) -> None: ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 
 from eraser.proof.classify import BlockClass
 from eraser.proof.sampling import bound, needed
@@ -44,7 +45,7 @@ def sentence(methods: Sequence[MethodRecord], evidence: Proof) -> str:
         claim = (
             f"{trust} and treats blocks that were read or written before the erase as all others,"
             f" less than {limit} of the blocks kept what they held before the erase, with"
-            f" {_plain(result.confidence * 100)} % confidence from the n = {n:,} places whose"
+            f" {_likely(result.confidence)} % confidence from the n = {n:,} places whose"
             " former content is known; what reads as noise cannot be judged by its look"
         )
     elif whole:
@@ -53,7 +54,7 @@ def sentence(methods: Sequence[MethodRecord], evidence: Proof) -> str:
         limit = _percent(bound(_counted(result), result.confidence))
         claim = (
             f"{trust}, less than {limit} of the blocks hold anything else, with"
-            f" {_plain(result.confidence * 100)} % confidence"
+            f" {_likely(result.confidence)} % confidence"
         )
     again = sum(n.reread for n in result.namespaces)
     twice = (
@@ -69,8 +70,10 @@ def _counted(result: VerificationResult) -> int:
     return min(result.sampled, needed(result.confidence, result.residual))
 
 
-def _plain(number: float) -> str:
-    return f"{number:.6f}".rstrip("0").rstrip(".")
+def _likely(confidence: float) -> str:
+    """In percent, every digit that was asked for: one that is rounded up would be a lie."""
+    # By repr, which is what the policy said: the binary value may have many digits more.
+    return f"{(Decimal(repr(confidence)) * 100).normalize():f}"
 
 
 def _percent(fraction: float) -> str:

@@ -281,6 +281,13 @@ def test_the_sentence_for_content_bounds_what_was_read() -> None:
     assert "with 99.9 % confidence" in found
 
 
+def test_no_sentence_rounds_a_confidence_up() -> None:
+    """A policy may ask for any below 1, and nothing below it is certain."""
+    evidence = _evidence(ZEROS, Blocks(zeros=70001))
+    asked = replace(evidence, result=replace(evidence.result, confidence=0.9999999999))
+    assert "with 99.99999999 % confidence" in sentence(BLOCK_ERASE, asked)
+
+
 def test_the_sentence_for_noise_claims_no_more_than_the_probes_do() -> None:
     """69,075 blocks of noise prove nothing; 1,024 canaries exclude 0.673 %, not 0.01 %."""
     found = sentence(CRYPTO, _evidence(NOTHING, Blocks(random=N)))

@@ -210,10 +210,10 @@ class IdentifyNamespace:
             raise DriveError(
                 "Identify Namespace: expected a size, found 0: not an active namespace"
             )
-        # NLBAF (byte 25) counts from 0; 64 formats are as many as the index in FLBAS can name.
-        formats = tuple(
-            _lba_format(_number(raw, 128 + 4 * n, 4)) for n in range(min(raw[25], 63) + 1)
-        )
+        # NLBAF (byte 25) counts from 0, and NULBAF (byte 82, of NVMe 2.0 on) those with attributes
+        # of their own behind them; 64 formats are as many as the index in FLBAS can name.
+        last = min(raw[25] + raw[82], 63)
+        formats = tuple(_lba_format(_number(raw, 128 + 4 * n, 4)) for n in range(last + 1))
         # FLBAS bits 6:5 are the high bits of the index where there are more than 16 formats.
         index = raw[26] & 0xF | ((raw[26] >> 5 & 3) << 4 if len(formats) > 16 else 0)
         # Without the block size no length of this namespace could be computed.

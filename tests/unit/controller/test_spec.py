@@ -150,6 +150,10 @@ def test_more_than_sixteen_formats() -> None:
     assert (found.lba_format, found.block_bytes, found.metadata_bytes) == (17, 4096, 8)
     raw[25] = 7
     assert IdentifyNamespace.parse(bytes(raw)).lba_format == 1
+    # Those of attributes of their own come behind the others and are counted beside them (NULBAF,
+    # byte 82); a host that knows of them may format a namespace so.
+    raw[82] = 10
+    assert IdentifyNamespace.parse(bytes(raw)).lba_format == 17
 
 
 def test_a_hostile_serial_is_kept_as_it_is() -> None:

@@ -121,7 +121,8 @@ def placeholder(layout: NamespaceLayout | None) -> NamespaceLayout | None:
 def smaller(layout: NamespaceLayout, tolerance: int) -> NamespaceLayout | None:
     """The smallest that does in its place; None where none does."""
     less = tolerance // layout.block_bytes
-    if not less:
+    # A thinly provisioned one may have less than that altogether.
+    if not less or (layout.capacity is not None and layout.capacity <= less):
         return None
     capacity = None if layout.capacity is None else layout.capacity - less
     return replace(layout, blocks=layout.blocks - less, capacity=capacity)

@@ -53,7 +53,7 @@ from eraser.drive import profile as profiles
 from eraser.drive.featuresurvey import survey
 from eraser.drive.inspect import facts
 from eraser.erase.format import FormatResult
-from eraser.erase.layout import create_data, layout_steps, reformat_cdw10
+from eraser.erase.layout import create_data, layout_steps, reformat_cdw10, smaller
 from eraser.errors import DriveError
 from eraser.host.sysfs import Host
 from eraser.media.reader import BlockDevice
@@ -483,15 +483,25 @@ def test_what_is_short_by_more_is_held(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_no_more_is_tolerated_than_the_profile_says() -> None:
-    smaller = replace(WANTED, blocks=WANTED.blocks - 8, capacity=WANTED.blocks - 8)
+    less = replace(WANTED, blocks=WANTED.blocks - 8, capacity=WANTED.blocks - 8)
     edge = 8 * WANTED.block_bytes
     for tolerance, differs in ((0, True), (edge - 1, True), (edge, False), (edge + 1, False)):
-        assert bool(layout_differences((WANTED,), (smaller,), tolerance)) is differs
-    assert layout_differences((smaller,), (WANTED,), edge), "larger is not tolerated"
-    other = replace(smaller, block_bytes=WANTED.block_bytes * 2)
+        assert bool(layout_differences((WANTED,), (less,), tolerance)) is differs
+    assert layout_differences((less,), (WANTED,), edge), "larger is not tolerated"
+    other = replace(less, block_bytes=WANTED.block_bytes * 2)
     assert layout_differences((WANTED,), (other,), edge)
     with pytest.raises(ValueError, match="size_tolerance"):
         Profile("a", 1, 1, "m", ("f",), (WANTED,), size_tolerance=WANTED.size)
+
+
+def test_nothing_smaller_does_for_a_thin_namespace_with_less_than_is_tolerated() -> None:
+    edge = 8 * WANTED.block_bytes
+    thin = replace(WANTED, capacity=9)
+    found = smaller(thin, edge)
+    assert found is not None
+    assert (found.blocks, found.capacity) == (WANTED.blocks - 8, 1)
+    assert create_data(found)
+    assert smaller(replace(thin, capacity=8), edge) is None
 
 
 def test_another_models_profile_changes_no_layout(

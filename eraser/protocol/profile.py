@@ -59,6 +59,32 @@ class NamespaceLayout:
 
 _SIZES = frozenset({"blocks", "capacity"})
 
+_BLOCK_SIZES = frozenset(1 << shift for shift in range(9, 21))
+_NAMESPACE_FIELDS = {
+    "nsid": (1, 0xFFFFFFFE),
+    "blocks": (1, (1 << 63) - 1),
+    "lba_format": (0, 63),
+    "metadata_bytes": (0, 0xFFFF),
+    "protection": (0, 0xFF),
+    "capacity": (0, (1 << 64) - 1),
+    "sharing": (0, 0xFF),
+}
+_FEATURE_FIELDS = {
+    "fid": (0, 0xFF),
+    "value": (0, 0xFFFFFFFF),
+    "nsid": (0, 0xFFFFFFFF),
+    "select": (0, 0xFFFFFFFF),
+}
+"""What the fields of commands hold: least and most (Base 2.0, 5.15, 5.23, 5.27; NVM 1.0, 5.8)."""
+
+
+def _check(value: object, fields: dict[str, tuple[int, int]]) -> None:
+    """Raises ``ValueError`` where a member is too small or too large for its field."""
+    for name, (least, most) in fields.items():
+        number = getattr(value, name)
+        if number is not None and not least <= number <= most:
+            raise ValueError(f"expected {name} of {least} to {most}, found {number}")
+
 
 def layout_differences(
     expected: tuple[NamespaceLayout, ...], found: tuple[NamespaceLayout, ...], tolerance: int = 0
@@ -119,6 +145,7 @@ class FeatureRule:
     profiles: they can only be compared, unless the digest is that of zeros."""
 
     def __post_init__(self) -> None:
+        _check(self, _FEATURE_FIELDS)
         # The digest is what is compared, and the data what is written back: both must tell the
         # same.
         if self.data and hashlib.sha256(self.content).hexdigest() != self.digest:
@@ -171,6 +198,16 @@ class Profile:
             raise ValueError("expected at least one firmware revision")
         if not self.namespaces:
             raise ValueError("expected at least one namespace")
+        # What no command could make would be found by a host in the middle of a case.
+        for each in self.namespaces:
+            _check(each, _NAMESPACE_FIELDS)
+            if each.block_bytes not in _BLOCK_SIZES:
+                raise ValueError(
+                    "expected block_bytes of a power of two from 512 to 1048576, found "
+                    f"{each.block_bytes}"
+                )
+        if len({each.nsid for each in self.namespaces}) != len(self.namespaces):
+            raise ValueError("expected each namespace once, found one twice")
         most = min(MAX_TOLERANCE, min(namespace.size for namespace in self.namespaces) // 2)
         if not 0 <= self.size_tolerance <= most:
             raise ValueError(

@@ -159,6 +159,44 @@ def test_a_number_beyond_arithmetic_is_refused_in_one_line(member: str, number: 
         codec.load(type(ORDER), json.dumps(plain), "order")
 
 
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("nsid", 0),
+        ("nsid", 0xFFFFFFFF),
+        ("blocks", 0),
+        ("block_bytes", 0),
+        ("block_bytes", 1000),
+        ("lba_format", 64),
+        ("protection", 256),
+        ("capacity", 1 << 64),
+        ("sharing", -1),
+    ],
+)
+def test_no_profile_has_a_namespace_that_no_command_can_make(member: str, value: int) -> None:
+    """A host would meet it in the middle of a case, which had no end then."""
+    plain = codec.plain(PROFILE)
+    assert codec.decode(Profile, plain, "profile") == PROFILE
+    plain["namespaces"][0][member] = value
+    with pytest.raises(BadInputError, match=f"expected .*{member}"):
+        codec.decode(Profile, plain, "profile")
+
+
+def test_a_profile_names_each_namespace_once() -> None:
+    plain = codec.plain(PROFILE)
+    plain["namespaces"] *= 2
+    with pytest.raises(BadInputError, match="each namespace once"):
+        codec.decode(Profile, plain, "profile")
+
+
+@pytest.mark.parametrize("member", ["fid", "value", "nsid", "select"])
+@pytest.mark.parametrize("value", [-1, 1 << 32])
+def test_no_profile_has_a_feature_that_no_command_can_name(member: str, value: int) -> None:
+    plain = codec.plain(FeatureRule(2, "power management", 0)) | {member: value}
+    with pytest.raises(BadInputError, match=f"expected .*{member}"):
+        codec.decode(FeatureRule, plain, "feature")
+
+
 def test_a_part_of_a_document_is_checked_and_the_rest_of_it_is_not() -> None:
     @dataclasses.dataclass(frozen=True)
     class Head:

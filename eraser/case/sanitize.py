@@ -183,7 +183,8 @@ class Sanitize:
     def _find_out(self, intent: Intent) -> None:
         """An intent without a result: the log tells whether the command arrived."""
         before = _parse(intent.log_before)
-        _raw, now = self.session.sanitize_log()
+        # Most likely it is running: the drive may be too busy to answer at once.
+        _raw, now = _patient_look(self.session, _watchdog(self.session))
         match after_loss(self.command.cdw10, before, now):
             case AfterLoss.WATCH:
                 self._seen()

@@ -202,6 +202,35 @@ def test_a_sanitize_that_the_kernel_gave_up_is_no_refusal_of_the_drive(
     assert [method.attempts for method in report.methods] == [1 if arrived else 2, 1]
 
 
+class Killed(BaseException):
+    """SIGKILL: nothing of this process runs any more."""
+
+
+def test_a_lost_answer_ends_no_case_that_was_taken_up_beside_its_sanitize(
+    make: Callable[..., Case],
+) -> None:
+    """It says as little of the sanitize as one that is lost in the run that sent it."""
+    made, looks = make(), list[str]()
+
+    def busy(kernel: OddKernel, io: bool, opcode: int, given: dict[str, Any]) -> Answer | None:
+        if not io and opcode == SANITIZE and not looks:
+            looks.append("sent")
+        elif not io and opcode == LOG and given["cdw10"] & 0xFF == 0x81 and 0 < len(looks) < 3:
+            looks.append("at the log")
+            if len(looks) == 2:
+                raise Killed
+            return without_end(kernel)
+        return None
+
+    made.kernel.odd = busy
+    with pytest.raises(Killed):
+        made.erase()
+    report = made.erase()
+    assert released(report), report.reasons
+    assert len(looks) == 3
+    assert report.resumed == 1
+
+
 def test_a_drive_that_does_not_come_back_is_no_erased_one(make: Callable[..., Case]) -> None:
     made = make()
 

@@ -387,6 +387,11 @@ def seal_lost(record: MethodRecord, now: SanitizeLog) -> bool:
     return _parse(record.log_after).global_data_erased and not now.global_data_erased
 
 
+def failed_before(record: MethodRecord) -> bool:
+    """The drive's last sanitize had failed when ``record``'s was sent."""
+    return bool(record.log_before) and _parse(record.log_before).state is SanitizeState.FAILED
+
+
 def _sealed(raw: bytes) -> bool:
     return SanitizeLog.parse(raw).global_data_erased
 

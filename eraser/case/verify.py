@@ -15,7 +15,7 @@ from eraser.case.probes import (
     make_readable,
     reading_plan,
 )
-from eraser.case.sanitize import seal_lost, unwritten
+from eraser.case.sanitize import failed_before, seal_lost, unwritten
 from eraser.case.session import CaseSession, OutOfTimeError
 from eraser.controller.spec import SmartLog
 from eraser.errors import BadInputError, DriveError
@@ -135,6 +135,10 @@ def _again(session: CaseSession, word: Verdict, result: VerificationResult) -> s
     lost = not state.canaries_planted and session.policy.verification.canaries
     if adopted and lost:
         return "the probes were lost with the journal, and content alone does not decide"
+    # A tenant's sanitize that failed keeps every write from the drive until another one succeeds
+    # (Base 2.0, 8.21.3). That was ours, and now they can be planted.
+    if lost and failed_before(state.methods[-1]):
+        return "a sanitize that had failed kept canaries off, and content alone does not decide"
     return ""
 
 

@@ -19,17 +19,19 @@ from eraser.host import sysfs
 from eraser.host.command import Completed
 from eraser.protocol.conclusions.unallocated import unread
 from eraser.protocol.policy import Policy, Unallocated, Verification
-from eraser.protocol.report import EraseReport
+from eraser.protocol.report import EraseReport, Verdict
 from eraser.state.journal import read
 from tests.lab.nvme.composed.host import Answer, Clock, Host, Namespace
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.faults import HEALTHY, Faults
+from tests.lab.nvme.fill import Fill, FillKind
 from tests.lab.nvme.linux import case as lab
 from tests.lab.nvme.linux.case import Linux
 from tests.lab.nvme.linux.cli import Programs
 from tests.lab.nvme.linux.kernel import NAME, Kernel
 from tests.lab.nvme.presetkind import FULL_FEATURED, NO_SANITIZE, PLAIN
-from tests.lab.nvme.profile import DriveProfile, NamespaceProfile
+from tests.lab.nvme.profile import DriveProfile, NamespaceProfile, SanitizeProfile
+from tests.lab.nvme.state import SanitizeStatus
 
 POLICY = Policy(allow_clear=True, verification=Verification(residual=0.05, canaries=100, visit=4))
 SIZE = 8 << 20
@@ -200,6 +202,23 @@ def test_a_sanitize_that_the_kernel_gave_up_is_no_refusal_of_the_drive(
     assert released(report), report.reasons
     assert asked
     assert [method.attempts for method in report.methods] == [1 if arrived else 2, 1]
+
+
+def test_a_sanitize_that_failed_in_a_tenants_hands_holds_no_drive_for_want_of_canaries(
+    make: Callable[..., Case],
+) -> None:
+    """The drive takes no writes until another one has ended well. It has one method alone, which
+    leaves noise, and promises nothing of it."""
+    noise = Fill(FillKind.RANDOM, "aa" * 16, deallocated=False)
+    sanitize = SanitizeProfile(block=False, overwrite=False, crypto_leaves=noise)
+    made = make(replace(PLAIN, dlfeat=0, sanitize=sanitize))
+    now = made.drive.state.sanitize
+    now.status, now.locked, now.restricted, now.cdw10 = SanitizeStatus.FAILED, True, True, 4
+    made.kernel.reset()
+    proof = replace(POLICY.verification, canaries=1024)
+    report = made.erase(replace(POLICY, verification=proof))
+    assert released(report), report.reasons
+    assert [method.verdict for method in report.methods] == [Verdict.ERASED] * 2
 
 
 class Killed(BaseException):

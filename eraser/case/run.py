@@ -154,6 +154,10 @@ def _locked(
             # Also after an error: what the drive is now is for whoever has to decide.
             after = _look_again(session)
         return _end(request, files, host, journal.state, ending, after)
+    except JournalError as error:
+        # It is full, by a drive that has us send without end: each further run would end here too.
+        ending = Ending(Outcome.COMPLETED, str(error))
+        return _end(request, files, host, journal.state, ending, AfterLook())
     finally:
         session.close()
         journal.close()

@@ -20,6 +20,7 @@ from eraser.host.command import Completed
 from eraser.protocol.conclusions.unallocated import unread
 from eraser.protocol.policy import Policy, Unallocated, Verification
 from eraser.protocol.report import EraseReport, Verdict
+from eraser.state import journal
 from eraser.state.journal import read
 from tests.lab.nvme.composed.host import Answer, Clock, Host, Namespace
 from tests.lab.nvme.drive import Drive
@@ -219,6 +220,19 @@ def test_a_sanitize_that_failed_in_a_tenants_hands_holds_no_drive_for_want_of_ca
     report = made.erase(replace(POLICY, verification=proof))
     assert released(report), report.reasons
     assert [method.verdict for method in report.methods] == [Verdict.ERASED] * 2
+
+
+@pytest.mark.parametrize("size", [4000, 12000])
+def test_a_journal_that_is_full_ends_the_case(
+    make: Callable[..., Case], monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """A drive that has us send without end fills it; each further run would break off there."""
+    monkeypatch.setattr(journal, "MAX_BYTES", size)
+    made = make()
+    report = made.erase()
+    assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
+    assert "move the case's directory away" in report.reasons[0]
+    assert made.erase() == report, "it is over"
 
 
 class Killed(BaseException):
@@ -498,8 +512,8 @@ def test_a_namespace_that_a_tenant_left_without_a_usable_disk_holds_no_drive(
     made.kernel.reset()
     report = made.erase()
     assert released(report), report.reasons
-    (journal,) = made.directory.glob("state/cases/*/journal*")
-    taken = CaseState.of(read(journal)).fingerprinted
+    (found,) = made.directory.glob("state/cases/*/journal*")
+    taken = CaseState.of(read(found)).fingerprinted
     assert taken is not None
     assert taken.taken == 1, "of the first block, in the other namespace"
     assert [visit.wrote for visit in report.visits] == [True, False]

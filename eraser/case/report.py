@@ -280,6 +280,7 @@ def readable(report: EraseReport) -> EraseReport:
         verdict=Verdict.UNKNOWN,
         fit=False,
         achieved=None,
+        downgraded=False,
         reasons=(why, *(reason[:_MOST] for reason in report.reasons[:_MOST])),
         commands=(),
         visits=(),
@@ -297,6 +298,5 @@ def readable(report: EraseReport) -> EraseReport:
         facts_before=None,
         facts_after=None,
         health=None,
-        downgraded=False,
         tools={},
     )

@@ -210,7 +210,9 @@ def test_a_drive_that_makes_a_report_too_long_has_one_that_can_be_read(swollen: 
     assert readable(found) is found
     sent = CommandRecord(("nvme",), 9, 1, 5, 0, 0, "x" * 400, "2026-11-28T12:00:00+00:00", 0.001)
     more = {"commands": (sent,) * 14 * 1024, "residues": ("x" * 400,) * 14 * 1024}[swollen]
-    short = readable(dataclasses.replace(found, **{swollen: more}))
+    cleared = dataclasses.replace(found, achieved=Label.CLEAR, downgraded=True)
+    short = readable(dataclasses.replace(cleared, **{swollen: more}))
+    assert (short.achieved, short.downgraded) == (None, False), "to nothing, there is no downgrade"
     assert codec.load(EraseReport, codec.canonical(short), "report") == short
     assert (short.verdict, short.fit, short.order_id) == (Verdict.UNKNOWN, False, found.order_id)
     assert "expected a report of at most 4194304 bytes" in short.reasons[0]

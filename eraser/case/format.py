@@ -87,7 +87,9 @@ class Format:
             # The child keeps the slot locked if we die: the drive may still be formatting.
             lock=session.lock.share(),
             timeout=session.limits.format,
-            ready=session.limits.ready,
+            # The one before may go on in the drive, which says so by its status (84h) where it has
+            # no FPI.
+            ready=session.limits.ready if intent.attempt == 1 else session.limits.format,
             tick=self._tick,
         )
         if result is None:

@@ -39,7 +39,9 @@ SIZE = 8 << 20
 READ, COMPARE, ABORT, IDENTIFY, LOG = 0x02, 0x05, 0x08, 0x06, 0x02
 SET_FEATURES, MANAGEMENT, ATTACHMENT, SANITIZE = 0x09, 0x0D, 0x15, 0x84
 DULBE_SAVED = {"cdw10": 5 | 1 << 31, "cdw11": 1 << 16}
+FORMAT = 0x80
 INVALID_FIELD, INVALID_NAMESPACE = 0x002, 0x00B
+FORMAT_IN_PROGRESS = 0x084
 
 
 @pytest.fixture(autouse=True)
@@ -220,6 +222,30 @@ def test_a_sanitize_that_failed_in_a_tenants_hands_holds_no_drive_for_want_of_ca
     report = made.erase(replace(POLICY, verification=proof))
     assert released(report), report.reasons
     assert [method.verdict for method in report.methods] == [Verdict.ERASED] * 2
+
+
+def test_a_format_that_goes_on_after_the_kernels_reset_is_waited_for(
+    make: Callable[..., Case],
+) -> None:
+    """Another program's command that timed out is enough for the reset; a drive without FPI says by
+    its status alone that it has not ended."""
+    made, ends = make(replace(PLAIN, sanitize=NO_SANITIZE)), list[float]()
+
+    def formatting(
+        _kernel: OddKernel, io: bool, opcode: int, _given: dict[str, Any]
+    ) -> Answer | None:
+        now = made.machine.host.clock.monotonic()
+        if io or opcode != FORMAT or (ends and now >= ends[0]):
+            return None
+        if ends:
+            return Answer(FORMAT_IN_PROGRESS, 0, True, b"", b"")
+        ends.append(now + 300)
+        return refused(0x371)
+
+    made.kernel.odd = formatting
+    report = made.erase()
+    assert released(report), report.reasons
+    assert report.methods[0].attempts == 2
 
 
 @pytest.mark.parametrize("size", [4000, 12000])

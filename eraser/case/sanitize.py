@@ -196,9 +196,7 @@ class Sanitize:
                 self.session.note(Uprooted(self.place, "another's sanitize is running"))
                 wait_for_another(self.session, "before ours")
             case AfterLoss.SEND:
-                self.session.note(
-                    AttemptOver(self.place, "interrupted; log 81h shows that it did not arrive")
-                )
+                self._never_arrived("interrupted")
 
     def _send(self) -> None:
         session, cdw10 = self.session, self.command.cdw10
@@ -230,6 +228,13 @@ class Sanitize:
             self._occupied(intent)
         else:
             self._refused(intent, record)
+
+    def _never_arrived(self, why: str) -> None:
+        reason = f"{why}; log 81h shows that it did not arrive"
+        # Another's sanitize, or whoever had the drive since, may have taken the canaries: that
+        # they are gone would count as the doing of ours.
+        self.session.note(Uprooted(self.place, reason))
+        self.session.note(AttemptOver(self.place, reason))
 
     @property
     def _attempts(self) -> int:
@@ -304,14 +309,13 @@ class Sanitize:
 
     def _end(self, intent: Intent, raw: bytes, found: Assessment) -> None:
         # Each of these four has the command sent again, and none of them without end.
-        if self._lost and not found.changed and intent.attempt < MAX_LOST:
-            reason = "no completion was seen, and log 81h shows that it did not arrive"
-            self.session.note(AttemptOver(self.place, reason))
-            return
         if self._overwritten(raw, found) and intent.attempt <= MAX_OCCUPIED:
             reason = "it was seen running, and another's sanitize has taken its place in log 81h"
             self.session.note(Uprooted(self.place, reason))
             self.session.note(AttemptOver(self.place, reason))
+            return
+        if self._lost and not found.changed and intent.attempt < MAX_LOST:
+            self._never_arrived("no completion was seen")
             return
         last = self.place + 1 == len(self.session.state.steps)
         failed = found.standing is SanitizeStanding.FAILED

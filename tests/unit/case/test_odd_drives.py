@@ -265,6 +265,38 @@ class Killed(BaseException):
     """SIGKILL: nothing of this process runs any more."""
 
 
+@pytest.mark.parametrize("died", [True, False])
+def test_canaries_that_a_command_of_ours_did_not_reach_are_planted_anew(
+    make: Callable[..., Case], died: bool
+) -> None:
+    """Its intent is in the journal and it never arrived: another's sanitize may have taken them
+    since, and that they are gone would count as the doing of ours."""
+    made, tries = make(), list[int]()
+
+    def never_arrives(
+        _kernel: OddKernel, io: bool, opcode: int, given: dict[str, Any]
+    ) -> Answer | None:
+        if io or opcode != SANITIZE or tries:
+            return None
+        tries.append(opcode)
+        if died:
+            raise Killed
+        return refused(0x370)
+
+    made.kernel.odd = never_arrives
+    if died:
+        with pytest.raises(Killed):
+            made.erase()
+        assert made.host.command(0, SANITIZE, cdw10=3).code == 0
+        while made.host.log(0x81)[2] & 7 == 2:
+            made.host.wait(1)
+    report = made.erase()
+    assert released(report), report.reasons
+    (found,) = made.directory.glob("state/cases/*/journal*")
+    planted = [line for line in read(found) if line.kind == "Planted" and not line.payload["place"]]
+    assert len(planted) == 2
+
+
 def test_a_lost_answer_ends_no_case_that_was_taken_up_beside_its_sanitize(
     make: Callable[..., Case],
 ) -> None:

@@ -23,6 +23,7 @@ from quarantine.record.database.base import Repository
 from quarantine.record.database.damaged import UNREADABLE, of_the_row
 from quarantine.record.database.lines import lines_of, named, named_page
 from quarantine.record.database.paging import asked_of_each, in_one_of
+from quarantine.record.words.clock import CLOCKS_APART
 from quarantine.record.words.reasons import OLDER
 from quarantine.record.words.states import State
 from quarantine.record.words.texts import NAME_LENGTH, storable
@@ -311,13 +312,15 @@ class PageRepository(Repository):
         table = models.hosts
         query = sa.select(*_HOST_LINE).where(table.c.name > storable(after))
         heard, registered = table.c.heard_at, table.c.registered_at
+        # A time to come was noted before our clock was set back: since then nobody was heard.
+        latest = self._clock() + CLOCKS_APART
         if heard_since is not None:
             never = sa.and_(heard.is_(None), registered >= heard_since)
-            query = query.where(sa.or_(heard >= heard_since, never))
+            query = query.where(sa.or_(heard.between(heard_since, latest), never))
         if not_since is not None:
             never = sa.and_(heard.is_(None), registered < not_since)
             # Those are few, and the others are not read for them.
-            silent = sa.select(table.c.name).where(sa.or_(heard < not_since, never))
+            silent = sa.select(table.c.name).where(sa.or_(heard < not_since, heard > latest, never))
             query = query.where(table.c.name.in_(silent))
         query = query.order_by(table.c.name)
         with self._reading() as db:

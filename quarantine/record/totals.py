@@ -18,6 +18,7 @@ from quarantine.record.database.base import Repository
 from quarantine.record.database.damaged import fits, readable
 from quarantine.record.database.maintained import in_effect, present
 from quarantine.record.database.paging import asked_of_each
+from quarantine.record.words.clock import CLOCKS_APART
 from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.states import CASE_OPEN, FREE_TO_SCHEDULE, Event, State
 from quarantine.record.words.texts import NAME_LENGTH, storable
@@ -181,7 +182,7 @@ class TotalsRepository(Repository):
             .subquery()
         )
         # A host that is not registered joins as NULL, and counts as silent.
-        silent = sa.case((_heard() >= heard_after, 0), else_=1).label("silent")
+        silent = sa.case((_heard(self._clock()) >= heard_after, 0), else_=1).label("silent")
         by = (free.c.resource_class, free.c.free, silent)
         query = (
             sa.select(*by, sa.func.count())
@@ -230,7 +231,7 @@ class TotalsRepository(Repository):
 
     def hosts_within(self, times: Sequence[datetime]) -> tuple[list[int], int]:
         """How many registered hosts were heard since each of ``times``; and how many there are."""
-        heard = _heard()
+        heard = _heard(self._clock())
         counts = [sa.func.sum(sa.case((heard >= time, 1), else_=0)) for time in times]
         with self._reading() as db:
             *within, all_ = db.execute(sa.select(*counts, sa.func.count(_HOSTS.c.name))).one()
@@ -241,7 +242,7 @@ class TotalsRepository(Repository):
         for those in maintenance."""
         needed = sa.select(_SLOTS.c.host).where(_SLOTS.c.state.in_(_WAITING)).distinct()
         query = sa.select(sa.func.count(_HOSTS.c.name)).where(
-            _heard() < heard_after,
+            _heard(self._clock()) < heard_after,
             _HOSTS.c.name.in_(needed),
             ~in_effect(self._clock(), _HOSTS.c.name),
         )
@@ -251,7 +252,7 @@ class TotalsRepository(Repository):
     def silent_in_maintenance(self, heard_after: datetime) -> int:
         """Hosts in maintenance that were not heard since ``heard_after``."""
         query = sa.select(sa.func.count(_HOSTS.c.name)).where(
-            _heard() < heard_after, in_effect(self._clock(), _HOSTS.c.name)
+            _heard(self._clock()) < heard_after, in_effect(self._clock(), _HOSTS.c.name)
         )
         with self._reading() as db:
             return db.execute(query).scalar_one()
@@ -367,9 +368,13 @@ def note_duration(
     )
 
 
-def _heard() -> sa.ColumnElement[Any]:
-    """When a host was heard last, or registered where it never was."""
-    return sa.func.coalesce(_HOSTS.c.heard_at, _HOSTS.c.registered_at, type_=models.UtcDateTime())
+def _heard(now: datetime) -> sa.ColumnElement[Any]:
+    """When a host was heard last, or registered where it never was. A time to come was noted before
+    our clock was set back: one that speaks is heard anew within a minute, and nobody knows since
+    when the others were silent."""
+    heard, registered = _HOSTS.c.heard_at, _HOSTS.c.registered_at
+    known = sa.case((heard > now + CLOCKS_APART, registered), else_=heard)
+    return sa.func.coalesce(known, registered, type_=models.UtcDateTime())
 
 
 def _within(column: sa.ColumnElement[float], edge: float) -> sa.ColumnElement[int]:

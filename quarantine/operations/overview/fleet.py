@@ -247,7 +247,7 @@ def _silent(parts: Parts, rows: Sequence[StockTotal], now: datetime) -> tuple[Si
     found = [
         Silent(name, at, waiting[name])
         for name, at in parts.store.last_heard().items()
-        if waiting[name] and name not in quiet and (now - at).total_seconds() > after
+        if waiting[name] and name not in quiet and capacity.silence(at, now, after)
     ]
     return tuple(sorted(found, key=lambda one: (one.heard_at, one.host)))
 

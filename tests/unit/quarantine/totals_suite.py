@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.report import Hello
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.record import alarms
 from quarantine.record.alarms import AlarmCall
@@ -197,6 +198,26 @@ class TotalsSuite:
             site.later(10)
         times = [START, START + timedelta(seconds=1), site.now]
         assert site.store.hosts_within(times) == ([2, 1, 0], 2)
+
+    def test_who_was_heard_in_a_time_to_come_is_silent(self, site: Site) -> None:
+        """Our clock was set back since, and a host that speaks is heard anew within a minute."""
+        for host in ("speaks", "gone"):
+            site.store.register_host(host, PrivateKey.generate().public, "incarnation-1")
+            site.available(f"{host}/0000:01:00.0")
+        site.later(3600)
+        for host in ("speaks", "gone"):
+            site.store.host_seen(host, 1, Hello(host, "incarnation-1", 1, "1", (), ()))
+        site.later(-1800)
+        site.store.host_seen("speaks", 2, Hello("speaks", "incarnation-1", 2, "1", (), ()))
+        since = site.now - timedelta(seconds=300)
+        assert site.store.hosts_within([since]) == ([1], 2)
+        assert site.store.silent_and_needed(since) == 1
+        free = {(one.silent, one.hosts) for one in site.store.free_totals(since)}
+        assert free == {(False, 1), (True, 1)}
+        silent = site.store.host_page(limit=9, not_since=since)
+        heard = site.store.host_page(limit=9, heard_since=since)
+        assert [one.name for one in silent] == ["gone"]
+        assert [one.name for one in heard] == ["speaks"]
 
     def test_a_silent_host_is_needed_where_a_case_or_an_offer_depends_on_it(
         self, site: Site

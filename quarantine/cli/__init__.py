@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TextIO
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,14 +30,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         # The reader went away (as head does): not worth a word.
-        _stop_printing()
+        _stop_printing(sys.stdout)
         return 1
     except OSError as error:
         # An error of a file has its name; what is left is of the stream that we print to.
         if error.errno not in _UNWRITTEN or error.filename is not None:
             raise
         _tell(f"stdout: not all is printed ({error.strerror}); what was asked for may be done")
-        _stop_printing()
+        _stop_printing(sys.stdout)
         return 1
 
 
@@ -61,13 +60,16 @@ def _tell(words: str) -> None:
     """On standard error, if that takes it: the exit code says it too, to whoever reads nothing."""
     from quarantine.cli.output import warn
 
-    with contextlib.suppress(OSError):
+    try:
         warn(words)
+    except OSError:
+        _stop_printing(sys.stderr)
 
 
-def _stop_printing() -> None:
-    """So that stdout does not complain at the end of what is still to be written to it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _stop_printing(stream: TextIO) -> None:
+    """So that it does not complain at the end of what is still to be written to it: Python would
+    exit with 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 if __name__ == "__main__":

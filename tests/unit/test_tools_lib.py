@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 LIB = Path(__file__).resolve().parents[2] / "tools" / "lib.sh"
+BROKEN_OFF = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SCRIPT = """set -euo pipefail
 . "$LIB"
 policy=$SCRATCH/policy-rc.d
@@ -39,10 +40,17 @@ def start(scratch: Path, does: str) -> subprocess.Popen[bytes]:
         "APT_DOES": does,
     }
     argv = ["bash", "-c", SCRIPT]
-    return subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, start_new_session=True)
+    # It inherits what becomes of signals, and no shell can catch one that was ignored at its start:
+    # whoever runs the tests may have left some so.
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in BROKEN_OFF}
+    try:
+        return subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, start_new_session=True)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", BROKEN_OFF)
 def test_an_installation_that_is_broken_off_keeps_no_later_server_from_starting(
     tmp_path: Path, number: signal.Signals
 ) -> None:

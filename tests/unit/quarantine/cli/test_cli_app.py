@@ -164,7 +164,9 @@ def typed(conf: Path, words: tuple[str, ...], behind: str) -> subprocess.Complet
     """A command in a shell's line."""
     argv = ["bash", "-c", f'"$@" {behind}', "bash", sys.executable, "-m", "quarantine.cli"]
     argv += ["--config-file", str(conf), *words]
-    return subprocess.run(argv, cwd=TOP, capture_output=True, text=True, check=False)
+    # Unbuffered, as some environments have it, nothing is left to be written at the end.
+    environ = {name: text for name, text in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(argv, cwd=TOP, env=environ, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("words", [("slot", "list", "-f", "json"), ("--help",)])

@@ -15,7 +15,7 @@ from quarantine.record.database import models, rows
 from quarantine.record.database.base import Repository
 from quarantine.record.database.damaged import separately, told
 from quarantine.record.words import lifecycle
-from quarantine.record.words.clock import CLOCKS_APART
+from quarantine.record.words.clock import CLOCKS_APART, is_to_come
 from quarantine.record.words.facts import (
     JSON,
     Initiator,
@@ -270,7 +270,7 @@ class SlotRepository(Repository):
         values |= {"alarm": ""} | rows.columns(changes)
         entered_at = _after_look(record.read_at, now)
         values |= {"state": state.value, "reason": storable(reason), "entered_at": entered_at}
-        if _is_to_come(record.read_at, now):
+        if record.read_at is not None and is_to_come(record.read_at, now):
             # Noted before our clock was set back, so it was before this step. Left as it is, the
             # new state would count as looked at until that time comes.
             values["read_at"] = now - timedelta.resolution
@@ -380,10 +380,6 @@ def _after_look(read_at: datetime | None, now: datetime) -> datetime:
     if read_at is None or not now < read_at <= now + CLOCKS_APART:
         return now
     return read_at + timedelta.resolution
-
-
-def _is_to_come(at: datetime | None, now: datetime) -> bool:
-    return at is not None and at > now + CLOCKS_APART
 
 
 def _append(

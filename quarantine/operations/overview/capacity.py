@@ -13,7 +13,7 @@ from quarantine.errors import BadInputError
 from quarantine.operations.plane import Plane
 from quarantine.record.store import Store
 from quarantine.record.totals import ComingSlot, StockTotal
-from quarantine.record.words.clock import CLOCKS_APART
+from quarantine.record.words.clock import is_to_come
 from quarantine.record.words.states import WORKING, State
 from quarantine.rules import holds, maintenance
 from quarantine.rules.maintenance import Maintenances
@@ -106,7 +106,7 @@ def silence(heard: datetime | None, now: datetime, after: float) -> float | None
     seconds = (now - heard).total_seconds()
     # Noted before our clock was set back: since when it is silent nobody knows, and one that speaks
     # is heard anew within a minute.
-    if heard - now > CLOCKS_APART:
+    if is_to_come(heard, now):
         return after
     return seconds if seconds > after else 0.0
 

@@ -14,7 +14,7 @@ from typing import Final
 from quarantine.errors import BadInputError, QuarantineError
 from quarantine.logs import audit_file, require_audit
 from quarantine.operations.plane import Plane
-from quarantine.record.words.clock import CLOCKS_APART
+from quarantine.record.words.clock import is_to_come
 from quarantine.record.words.facts import BROKER, PLACEMENT, SWEEP, GoodPass
 
 LOG = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ def _last(last: GoodPass | None, name: str, now: datetime) -> HealthCheck:
         return HealthCheck(name, "none has gone well yet: see 'nvme-quarantine run'")
     # The service notes one each minute. A time that is far to come was noted before our clock was
     # set back, and a service that died since would pass for a living one until that time is here.
-    if last.at - now > CLOCKS_APART:
+    if is_to_come(last.at, now):
         return HealthCheck(name, "the last good one is noted for a time to come: not known")
     # Another process wrote the time, maybe on another machine: its clock may be ahead of ours.
     age = max(0.0, (now - last.at).total_seconds())

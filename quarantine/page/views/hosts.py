@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from typing import Final
 
 from quarantine.operations import hosts
+from quarantine.operations.overview import capacity
 from quarantine.page.view import PageView, Shown, Visit
 
 PAGE: Final = 50
@@ -22,7 +25,7 @@ def find(visit: Visit) -> Shown:
         "rows": found,
         "defences": hosts.defences(visit.plane, [one.name for one in found]),
         "maintained": hosts.maintained(visit.plane, [one.name for one in found]),
-        "silent_after": visit.conf.detection.silent_after,
+        "silent": _silent(visit),
         "following": following,
         "first": visit.url("/hosts") if after else "",
     }
@@ -35,11 +38,17 @@ def show(visit: Visit) -> Shown:
     words = {
         "host": host,
         "defences": hosts.defences(visit.plane, [host.host]).get(host.host),
-        "silent_after": visit.conf.detection.silent_after,
+        "silent": _silent(visit),
         "maintains": visit.allows("maintenances:get"),
         "remembers": visit.allows("history:list"),
     }
     return Shown("host.html", words)
+
+
+def _silent(visit: Visit) -> Callable[[datetime], bool]:
+    """As the fleet and the capacity have it."""
+    after = visit.conf.detection.silent_after
+    return lambda heard: bool(capacity.silence(heard, visit.now, after))
 
 
 VIEWS: Final = (

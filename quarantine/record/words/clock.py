@@ -10,10 +10,15 @@ CLOCKS_APART: Final = timedelta(seconds=60)
 noted of later than that was noted before our clock was set back."""
 
 
+def is_to_come(at: datetime, now: datetime) -> bool:
+    """Noted before our clock was set back: when that was nobody knows any more."""
+    return at - now > CLOCKS_APART
+
+
 def last_word(heard: datetime, began: datetime, now: datetime) -> datetime:
     """Since when a host that was heard at ``heard`` may be called silent.
 
     While we were stopped, until ``began``, nobody could be heard. A time to come was noted before
     our clock was set back: nobody was heard since.
     """
-    return began if heard - now > CLOCKS_APART else max(heard, began)
+    return began if is_to_come(heard, now) else max(heard, began)

@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.report import Hello, Step
 from eraser.protocol.transport.signing import PublicKey
-from quarantine.record.words.clock import CLOCKS_APART
+from quarantine.record.words.clock import is_to_come
 from quarantine.record.words.states import Custody, Event, State
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
@@ -214,7 +214,7 @@ class Maintenance:
     def lasts(self, now: datetime) -> bool:
         """Whether it is in effect, where it is the last word; not where a clock said it that was
         ahead: it would last until that clock's time comes."""
-        return self.until is not None and self.at <= now + CLOCKS_APART and now < self.until
+        return self.until is not None and now < self.until and not is_to_come(self.at, now)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from quarantine.doors import Clock, utc_now
 from quarantine.record.alarms import AlarmLine
 from quarantine.record.slots import CALLED_FOR
 from quarantine.record.store import Store
-from quarantine.record.words.clock import CLOCKS_APART
+from quarantine.record.words.clock import CLOCKS_APART, is_to_come
 from quarantine.record.words.reasons import LASTING, AlarmCode
 from quarantine.rules.alarmbook import over
 
@@ -102,7 +102,7 @@ class Leftovers:
         while True:
             page = self._store.alarm_page(limit=_PAGE, after=mark, codes=codes, is_over=False)
             yield from (
-                line for line in page if line.last_at < began or line.last_at > now + CLOCKS_APART
+                line for line in page if line.last_at < began or is_to_come(line.last_at, now)
             )
             if len(page) < _PAGE:
                 return

@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine.api.routes import RULES
 from quarantine.errors import UnavailableError, UnfinishedError, UnreadOutcomeError
 from quarantine.operations.overview import fleet, health
@@ -18,6 +21,8 @@ from quarantine.page.routes import VIEWS
 from quarantine.page.snapshot import Snapshots
 from quarantine.page.view import PageView
 from quarantine.page.views import acts
+from quarantine.record.database import engine as door
+from quarantine.record.database import models
 from tests.unit.quarantine.api.client import ADMIN, NAMES, Site
 from tests.unit.quarantine.api.test_attacked import damage
 from tests.unit.quarantine.api.test_reads import issue
@@ -182,6 +187,21 @@ def test_who_may_not_ask_for_hosts_reads_of_no_silence(tmp_path: Path) -> None:
         text = visitor(site).as_user(ADMIN).page(path).text
         assert "cmp1" in text
         assert "◌ not registered" not in text
+
+
+def test_a_host_that_was_heard_in_a_time_to_come_is_silent_wherever_it_is_shown(
+    site: Site, admin: Visitor
+) -> None:
+    """Our clock was set back since: it counted as heard until that time would have come."""
+    with site.store() as store:
+        for host in ("cmp1", "cmp2"):
+            store.register_host(host, PrivateKey.generate().public, "incarnation-0123456789")
+    with site.store() as store, door.writing(store._engine) as db:
+        gone = sa.update(models.hosts).where(models.hosts.c.name == "cmp1")
+        db.execute(gone.values(heard_at=datetime.now(UTC) + timedelta(hours=1)))
+    for path in ("/page/hosts", "/page/hosts/cmp1", "/page/fleet"):
+        assert admin.page(path).text.count("◌ silent") == 1, path
+    assert "◌ silent" not in admin.page("/page/hosts/cmp2").text
 
 
 @pytest.mark.parametrize("path", ["/page/", "/page/slots/", f"{ONE}/", "/page/campaigns/"])

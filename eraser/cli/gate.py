@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +33,7 @@ _HELP = {
     "ticket": "take in a signed ticket from a file, as the worker does",
     "intake": "look at the drive of a ticket that the worker took (internal)",
     "rest": "note a drive's counters while its owner is off, as the worker does (internal)",
+    "serve": "nothing any more: what the unit of an earlier release calls, which is to be removed",
 }
 
 
@@ -123,6 +125,7 @@ _OPTIONS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "ticket": _ticket_options,
     "intake": _pci,
     "rest": _pci,
+    "serve": lambda _parser: None,
 }
 
 
@@ -299,6 +302,20 @@ def _rest(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _serve(_arguments: argparse.Namespace) -> int:
+    """Waits for a signal: the unit has ``Restart=always``, and would begin anew all the time."""
+    ends = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+    print(
+        "nvme-eraser: expected no nvme-eraser-gate.service any more, found it running: libvirt's "
+        "hook decides alone; run 'systemctl disable --now nvme-eraser-gate', and remove the unit",
+        file=sys.stderr,
+        flush=True,
+    )
+    signal.sigwait(ends)
+    return 0
+
+
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "check": _check,
     "status": _status,
@@ -310,4 +327,5 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "ticket": _ticket,
     "intake": _intake,
     "rest": _rest,
+    "serve": _serve,
 }

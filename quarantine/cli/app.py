@@ -24,6 +24,7 @@ GROUP: Final = "nvme_quarantine.cli"
 COMMANDS: Final = {
     "run": "service:Run",
     "worker": "service:Worker",
+    "listener": "service:Listener",
     "db upgrade": "schema:DbUpgrade",
     "slot list": "slots:SlotList",
     "slot held": "slots:SlotHeld",

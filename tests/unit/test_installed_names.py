@@ -7,6 +7,7 @@ journals and messages under way are all older than the code that they meet.
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -24,8 +25,12 @@ from quarantine.evidence.chain import head
 from quarantine.evidence.keys import rotation
 from quarantine.service.inbound import oldqueue
 from quarantine.service.issue import celery_app
+from tests.lab import releases
 
 TOP = Path(__file__).resolve().parents[2]
+
+PROGRAMS = {"nvme-eraser": "eraser.cli", "nvme-quarantine": "quarantine.cli"}
+"""Each console script's module."""
 
 JOURNALED = """
 Again Allocated Allocating AttemptOver Began Changing Drawn Fingerprinted Freed Identified
@@ -49,6 +54,44 @@ def test_running_daemons_start_the_new_code_by_the_old_words(module: str, words:
     done = subprocess.run(argv, cwd=TOP, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert words[0] in done.stdout
+
+
+@pytest.mark.parametrize(
+    "start", sorted({start for name in releases.NAMES for start in releases.starts(name)})
+)
+def test_units_of_former_releases_call_what_there_is(start: str) -> None:
+    """Each belongs to an operator, and outlives the package: it would fail for ever, every 2 s."""
+    program, *words = shlex.split(start)
+    argv = [sys.executable, "-m", PROGRAMS[Path(program).name], *words, "--help"]
+    done = subprocess.run(argv, cwd=TOP, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert words[-1] in done.stdout or "--config-file" in words
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "unit"),
+    [
+        ("eraser.cli", ["gate", "serve"], "nvme-eraser-gate"),
+        ("quarantine.cli", ["listener"], "nvme-quarantine-listener"),
+    ],
+)
+def test_what_a_unit_that_is_gone_called_says_so_and_waits_to_be_stopped(
+    module: str, words: list[str], unit: str
+) -> None:
+    """These units have ``Restart=always``: a program that ends begins anew for ever."""
+    argv = [sys.executable, "-m", module, *words]
+    with subprocess.Popen(argv, cwd=TOP, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            assert f"systemctl disable --now {unit}" in line
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.3)
+            process.terminate()
+            assert process.wait(30) == 0
+            assert process.stderr.read() == ""
+        finally:
+            process.kill()
 
 
 def test_console_scripts_and_option_files_keep_their_names() -> None:

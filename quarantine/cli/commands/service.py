@@ -114,6 +114,23 @@ class Worker(ControlCommand):
         take_messages(lambda: Assembly(self.plane.files), parsed_args.parent)
 
 
+class Listener(ControlCommand):
+    """Nothing any more: what the unit of an earlier release calls, which is to be removed."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        ends = {signal.SIGTERM, signal.SIGINT}
+        signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+        # It was to hear Nova's notifications; nova-compute rings by itself.
+        print(
+            "nvme-quarantine: expected no nvme-quarantine-listener.service any more, found it "
+            "running: run 'systemctl disable --now nvme-quarantine-listener', and remove the unit",
+            file=sys.stderr,
+            flush=True,
+        )
+        # Its unit has Restart=always: a command that ends would begin anew all the time.
+        signal.sigwait(ends)
+
+
 def serve(assembly: Assembly) -> None:
     """The loop, the safety pass and the heads, each for ever; and the worker, in a process."""
     from quarantine.metrics import alarmcount

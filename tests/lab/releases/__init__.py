@@ -31,6 +31,12 @@ def hook(name: str) -> str:
     return (_HOOKS / f"hook-{name}.txt").read_text()
 
 
+def starts(name: str) -> list[str]:
+    """What its units call: the text of each ``ExecStart``, in the order of the units' names."""
+    lines = (_HERE / f"units-{name}.txt").read_text().splitlines()
+    return [line.removeprefix("ExecStart=") for line in lines]
+
+
 def record(name: str, into: Path) -> None:
     """Lays out the record that it wrote, in every state of a slot."""
     with tarfile.open(_HERE / f"record-{name}.tar.xz") as tar:

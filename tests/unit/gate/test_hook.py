@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import socket
 import subprocess
 import sys
+import tarfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +18,9 @@ import pytest
 from eraser.gate import hook as hooking
 from eraser.gate import hookfile
 from eraser.gate.hookfile import HookSettings
+from tests.lab import releases
 
+TOP = Path(__file__).resolve().parents[3]
 SAMPLES = Path(__file__).parent / "samples"
 
 LIBVIRTS = {"LC_ALL": "C", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
@@ -29,6 +33,9 @@ SOURCE = (
 )
 ABSENT = (
     b"<domain><devices><hostdev type='pci'>" + SOURCE % b"0xfe" + b"</hostdev></devices></domain>"
+)
+ABSENT_OF_A_DOMAIN = ABSENT.replace(
+    b"<domain>", b"<domain><uuid>11111111-1111-1111-1111-111111111111</uuid>"
 )
 USB = (
     b"<domain><devices><hostdev type='usb'><source><address bus='1' device='3'/></source>"
@@ -118,24 +125,76 @@ def test_the_real_gate_answers_through_it(tmp_path: Path, sample: Path | None) -
     replaced before host-setup runs again, and guests start meanwhile.
     """
     (tmp_path / "state").mkdir()
-    library = Path(__file__).resolve().parents[3]
-    settings = HookSettings(sys.executable, str(library), f"{tmp_path}/state", f"{tmp_path}/run")
+    settings = HookSettings(sys.executable, str(TOP), f"{tmp_path}/state", f"{tmp_path}/run")
     real = Hook(tmp_path, settings)
-    text = sample.read_text() if sample else hookfile.text(settings)
+    text = placed(sample.read_text(), settings) if sample else hookfile.text(settings)
+    hookfile.install(real.path, text.encode())
+    done = real.run("prepare", ABSENT_OF_A_DOMAIN)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"nvme-eraser: refused the start of domain")
+    assert b"0000:fe:00.0: expected a drive, found no PCI function" in done.stderr
+    assert real.run("prepare", USB).returncode == 0
+
+
+def placed(sample: str, settings: HookSettings) -> str:
+    """The hook of a former release, with the paths of an installation."""
     for word, value in (
         ("/PYTHON", settings.python),
         ("/LIBRARY", settings.library),
         ("/STATE", settings.state_dir),
         ("/RUN", settings.run_dir),
     ):
-        text = text.replace(f'"{word}', f'"{value}')
-    hookfile.install(real.path, text.encode())
-    uuid = b"<domain><uuid>11111111-1111-1111-1111-111111111111</uuid>"
-    done = real.run("prepare", ABSENT.replace(b"<domain>", uuid))
-    assert done.returncode == 1
-    assert done.stderr.startswith(b"nvme-eraser: refused the start of domain")
-    assert b"0000:fe:00.0: expected a drive, found no PCI function" in done.stderr
-    assert real.run("prepare", USB).returncode == 0
+        sample = sample.replace(f'"{word}', f'"{value}')
+    return sample
+
+
+def test_a_former_release_s_resident_gate_answers_nobody_once_the_package_is_ours(
+    tmp_path: Path,
+) -> None:
+    """0ea6932 kept a gate loaded. Its unit and its hook are still there when the package is
+    replaced, and a guest that starts then is judged by the rules of today."""
+    former, library, run = tmp_path / "former", tmp_path / "library", tmp_path / "run"
+    (tmp_path / "state").mkdir(0o700)
+    with tarfile.open(fileobj=io.BytesIO(releases.archive("0ea6932"))) as tar:
+        tar.extractall(former, filter="data")
+    # A package that is replaced is another file at the same place.
+    shutil.copytree(former, library)
+    settings = HookSettings(sys.executable, str(library), f"{tmp_path}/state", str(run))
+    hook = Hook(tmp_path, settings)
+    hookfile.install(hook.path, placed(releases.hook("0ea6932"), settings).encode())
+    argv = [
+        settings.python,
+        "-IS",
+        f"{library}/eraser/gate/resident.py",
+        settings.state_dir,
+        str(run),
+    ]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE) as resident:
+        try:
+            assert greeting(run / "gate.sock").startswith(b"nvme-quarantine gate 1\0")
+            before = hook.run("prepare", ABSENT_OF_A_DOMAIN)
+            assert before.returncode == 1
+            assert resident.poll() is None
+            shutil.rmtree(library)
+            hook.gate("cat >/dev/null; echo 'by what is installed now' >&2; exit 11")
+            after = hook.run("prepare", ABSENT_OF_A_DOMAIN)
+            assert resident.wait(60) == 0, "as a unit with Restart=always it calls 'gate serve' now"
+        finally:
+            resident.kill()
+    assert before.stderr.startswith(b"nvme-eraser: refused the start of domain")
+    assert (after.returncode, after.stderr) == (1, b"by what is installed now\n")
+    # The file of the socket stays when it ends.
+    assert hook.run("prepare", ABSENT_OF_A_DOMAIN).stderr == after.stderr
+
+
+def greeting(path: Path) -> bytes:
+    """What a resident gate says first, once it listens."""
+    ends = time.monotonic() + 60
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        while asking.connect_ex(str(path)):
+            assert time.monotonic() < ends, f"expected a gate at {path}, found none in 60 s"
+            time.sleep(0.05)
+        return asking.recv(1 << 12)
 
 
 @pytest.mark.parametrize(

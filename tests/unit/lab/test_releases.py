@@ -36,3 +36,15 @@ def test_each_is_whole_and_what_its_commit_was(name: str) -> None:
     )
     if made.returncode == 0:
         assert kept == members(made.stdout)
+
+
+@pytest.mark.parametrize("name", releases.NAMES)
+def test_its_units_call_what_is_kept_here(name: str) -> None:
+    kept = [f"ExecStart={start}" for start in releases.starts(name)]
+    assert len(kept) >= 3
+    searched = subprocess.run(
+        ["git", "grep", "-h", "ExecStart=", releases.COMMITS[name], "--", "docs/samples"],
+        cwd=TOP, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if searched.returncode == 0:
+        assert kept == searched.stdout.splitlines()

@@ -483,8 +483,8 @@ LOOKS = {
 }
 """Commands that change nothing but files of whoever runs them."""
 
-SERVES = {"run", "worker"}
-"""The service itself, which writes down what it does by other ways."""
+SERVES = {"run", "worker", "listener"}
+"""The service, which writes down what it does by other ways, and a word that does nothing."""
 
 
 def test_each_command_either_looks_or_acts() -> None:

@@ -22,7 +22,7 @@ from nova import objects
 from nova.compute import resource_tracker
 from nova.pci import stats
 
-from .plug import Replacement, unbroken
+from .replacements import Replacement, unbroken
 from .said import LOG
 
 _allocated: contextvars.ContextVar[frozenset[str] | None] = contextvars.ContextVar(

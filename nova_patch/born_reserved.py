@@ -19,7 +19,7 @@ from typing import Any
 
 from nova.compute import pci_placement_translator as translator
 
-from .plug import Replacement, unbroken
+from .replacements import Replacement, unbroken
 from .said import LOG
 
 ONE_TIME_USE = frozenset(("HW_PCI_ONE_TIME_USE", "CUSTOM_HW_PCI_ONE_TIME_USE"))

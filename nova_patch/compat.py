@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import digests
+from .digest_targets import DIGEST_TARGETS
 from .errors import PatchError
-from .watched import WATCHED
 
 TABLE = Path(__file__).with_name("releases.json")
 
@@ -117,7 +117,7 @@ def check_sources(row: Release, top: Path) -> None:
     """
     changed = sorted(
         name
-        for path, names in WATCHED.items()
+        for path, names in DIGEST_TARGETS.items()
         for name in _changed(row, path, names, _read(top / path))
     )
     if changed:
@@ -131,7 +131,7 @@ def check_sources(row: Release, top: Path) -> None:
 def measure(version: str, mechanism: str, top: Path) -> Release:
     """The row that the sources in ``top`` would have."""
     files, functions = {}, {}
-    for path, names in WATCHED.items():
+    for path, names in DIGEST_TARGETS.items():
         content = _read(top / path)
         files[path] = digests.of_bytes(content)
         for name, digest in digests.of_functions(content, names).items():

@@ -19,7 +19,7 @@ from nova.compute import resource_tracker
 from nova.pci import devspec
 
 from .born_reserved import reserve, wrap
-from .plug import Replacement, unbroken
+from .replacements import Replacement, unbroken
 
 TRAIT = "CUSTOM_HW_PCI_ONE_TIME_USE"
 TAG = "one_time_use"

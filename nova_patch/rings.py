@@ -25,7 +25,7 @@ from nova.compute import resource_tracker
 from nova.scheduler.client import report
 
 from .born_reserved import ONE_TIME_USE
-from .plug import Replacement, unbroken
+from .replacements import Replacement, unbroken
 from .said import LOG, once
 
 BELL = "/run/nvme-quarantine/bell.sock"

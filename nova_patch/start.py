@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-from . import VERSION, compat, plug, presence, tree
+from . import VERSION, compat, presence, replacements, tree
 from .said import LOG
 
-EVERYWHERE = ("kept", "allocated", "rings")
+EVERYWHERE = ("keep_absent", "allocated", "rings")
 """The mechanisms that every release needs."""
 
 
@@ -29,7 +29,7 @@ def apply() -> None:
     # Not before: they import Nova.
     names = (row.mechanism, *EVERYWHERE)
     mechanisms = [importlib.import_module(f".{name}", __package__) for name in names]
-    plug.put([made for mechanism in mechanisms for made in mechanism.replacements()])
+    replacements.put([made for mechanism in mechanisms for made in mechanism.replacements()])
     presence.announce(found)
     if warning := compat.untested(row, found):
         LOG.warning("%s", warning)

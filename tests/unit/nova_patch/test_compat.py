@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from nova_patch import compat, digests
+from nova_patch.digest_targets import DIGEST_TARGETS
 from nova_patch.errors import PatchError
-from nova_patch.watched import WATCHED
 
 TOP = Path(__file__).resolve().parents[3]
-NAMES = [f"{path}:{name}" for path, names in WATCHED.items() for name in names]
+NAMES = [f"{path}:{name}" for path, names in DIGEST_TARGETS.items() for name in names]
 
 
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
     """A tree with every watched function, one line each."""
-    for path, names in WATCHED.items():
+    for path, names in DIGEST_TARGETS.items():
         file = tmp_path / path
         file.parent.mkdir(parents=True, exist_ok=True)
         lines = []
@@ -63,7 +63,7 @@ def test_every_row_of_the_table_is_complete() -> None:
         # Nova has one-time-use devices since 32 (spec 2025.2/approved/one-time-use-devices).
         old = int(version.partition(".")[0]) < 32
         assert row.mechanism == ("one_time_use" if old else "born_reserved")
-        assert sorted(row.files) == sorted(WATCHED)
+        assert sorted(row.files) == sorted(DIGEST_TARGETS)
         assert sorted(row.functions) == sorted(NAMES)
         wanted = re.compile(r"[0-9a-f]{64}")
         assert all(wanted.fullmatch(digest) for digest in row.files.values())
@@ -128,7 +128,7 @@ def test_a_change_of_any_watched_function_is_named(top: Path, name: str) -> None
 
 def test_a_change_elsewhere_in_the_file_passes(top: Path) -> None:
     row = compat.measure("1", "born_reserved", top)
-    file = top / next(iter(WATCHED))
+    file = top / next(iter(DIGEST_TARGETS))
     file.write_text("# another comment\n" + file.read_text())
     compat.check_sources(row, top)
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from nova_patch import VERSION, compat, install, plug, tree
+from nova_patch import VERSION, compat, install, replacements, tree
 from nova_patch import __main__ as command
+from nova_patch.digest_targets import DIGEST_TARGETS
 from nova_patch.errors import PatchError
-from nova_patch.watched import WATCHED
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def python(tmp_path: Path) -> str:
 def site(python: str) -> Path:
     """Its ``site-packages``, with a package ``nova`` that has an entry and a manager."""
     site = install.look(python).site
-    for path in ("cmd/compute", "compute/manager", "service", *map(_inner, WATCHED)):
+    for path in ("cmd/compute", "compute/manager", "service", *map(_inner, DIGEST_TARGETS)):
         file = site / "nova" / f"{path}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
@@ -90,7 +90,9 @@ def test_another_version_takes_the_place_of_the_first(
 ) -> None:
     install.install(python)
     old = install.look(python).copies
-    (supported / "plug.py").write_text((supported / "plug.py").read_text() + "# newer\n")
+    (supported / "replacements.py").write_text(
+        (supported / "replacements.py").read_text() + "# newer\n"
+    )
     install.install(python)
     new = install.look(python).copies
     assert len(new) == 1
@@ -140,7 +142,7 @@ def test_what_a_deletion_of_the_same_process_id_left_is_deleted(
     install.install(python)
     left = site / f"{tree.PREFIX}old-{os.getpid()}"
     left.mkdir()
-    (left / "plug.py").touch()
+    (left / "replacements.py").touch()
     assert install.remove(python).state == install.ABSENT
     assert list(site.glob("*nvme*")) == []
 
@@ -257,7 +259,7 @@ def test_the_command_line(
     assert call("install")[0] == 1
     code, text = call("digests")
     assert code == 0
-    assert sorted(json.loads(text)["34.0.0"]["files"]) == sorted(WATCHED)
+    assert sorted(json.loads(text)["34.0.0"]["files"]) == sorted(DIGEST_TARGETS)
     assert call("remove")[0] == 0
     assert call("status")[0] == 3
 
@@ -296,16 +298,16 @@ class Theirs:
 def test_only_a_function_that_nobody_replaced_is_replaced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    original = plug.unbroken(Theirs, "method")
+    original = replacements.unbroken(Theirs, "method")
     assert original is Theirs.method
     monkeypatch.setattr(Theirs, "method", Theirs.method)
-    plug.put([plug.Replacement(Theirs, "method", lambda self: "ours")])
+    replacements.put([replacements.Replacement(Theirs, "method", lambda self: "ours")])
     assert Theirs().method() == "ours"
     monkeypatch.setattr(Theirs, "method", json.dumps)
     with pytest.raises(PatchError, match="some other patch is loaded"):
-        plug.unbroken(Theirs, "method")
+        replacements.unbroken(Theirs, "method")
     with pytest.raises(PatchError, match="some other patch is loaded"):
-        plug.unbroken(Theirs, "gone")
+        replacements.unbroken(Theirs, "gone")
 
 
 def test_a_function_under_nova_s_lock_is_nova_s(
@@ -319,10 +321,10 @@ def test_a_function_under_nova_s_lock_is_nova_s(
     exec(compile(LOCK, str(source), "exec"), vars(lock))  # noqa: S102
     monkeypatch.setattr(Theirs, "method", lock.synchronized(Theirs.method))
     with pytest.raises(PatchError, match="some other patch is loaded"):
-        plug.unbroken(Theirs, "method")
+        replacements.unbroken(Theirs, "method")
     monkeypatch.setitem(sys.modules, "oslo_concurrency.lockutils", lock)
-    assert plug.unbroken(Theirs, "method") is Theirs.method
+    assert replacements.unbroken(Theirs, "method") is Theirs.method
     for wrong in (lock.synchronized(json.dumps), functools.wraps(Theirs.method)(json.dumps)):
         monkeypatch.setattr(Theirs, "method", wrong)
         with pytest.raises(PatchError, match="some other patch is loaded"):
-            plug.unbroken(Theirs, "method")
+            replacements.unbroken(Theirs, "method")

@@ -23,7 +23,7 @@ from nova.compute import pci_placement_translator as translator
 from nova.scheduler.client import report
 
 from .born_reserved import ONE_TIME_USE
-from .plug import Replacement, unbroken
+from .replacements import Replacement, unbroken
 from .said import once
 
 

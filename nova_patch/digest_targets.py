@@ -9,7 +9,7 @@ that can silence is a bell, which nothing depends on.
 
 from __future__ import annotations
 
-WATCHED: dict[str, list[str]] = {
+DIGEST_TARGETS: dict[str, list[str]] = {
     # Names nova.compute.manager, whose import is where the patch is put in.
     "nova/service.py": ["Service.create", "Service.__init__"],
     # Which devices are one-time-use, and that this is only believed with report_in_placement.

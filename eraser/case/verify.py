@@ -17,6 +17,7 @@ from eraser.case.probes import (
 )
 from eraser.case.sanitize import failed_before, seal_lost, unwritten
 from eraser.case.session import CaseSession, OutOfTimeError
+from eraser.case.state import CaseState
 from eraser.controller.spec import SmartLog
 from eraser.errors import BadInputError, DriveError
 from eraser.proof import statement
@@ -75,7 +76,16 @@ def _unwritten(session: CaseSession) -> bool:
     last, reset_ = session.state.methods[-1], session.state.reset
     if last.method.is_sanitize and unwritten(last, session.sanitize_log()[1]):
         return True
-    return reset_ is not None and reset_.writes is not None and reset_.writes == _writes(session)
+    if reset_ is None or reset_.writes is None:
+        return False
+    # A counter that did not even count the case's own writes (canaries) shows nobody else's.
+    return _writes_before(session.state) < reset_.writes == _writes(session)
+
+
+def _writes_before(state: CaseState) -> float:
+    """Host Write Commands as the case found the drive; more than any where it was not told."""
+    health = None if state.inspected is None else state.inspected.health
+    return float("inf") if health is None else health.host_write_commands
 
 
 def _writes(session: CaseSession) -> int | None:

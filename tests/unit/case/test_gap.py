@@ -14,10 +14,21 @@ from eraser.case.report import AfterLook
 from eraser.case.session import CaseSession
 from eraser.case.state import CaseState
 from eraser.controller.passthru import CommandError
+from eraser.errors import DriveError
 from eraser.protocol.policy import Label, Method
-from eraser.protocol.report import CommandRecord, Verdict
+from eraser.protocol.report import CommandRecord, HealthRecord, Verdict
 from eraser.state.journal import read
-from tests.unit.case.fakes import RUNNING, SUCCESS, Bed, Crash, FakeController, FakeDrive, Plug, bed
+from tests.unit.case.fakes import (
+    HEALTH,
+    RUNNING,
+    SUCCESS,
+    Bed,
+    Crash,
+    FakeController,
+    FakeDrive,
+    Plug,
+    bed,
+)
 
 __all__ = ["bed"]
 
@@ -79,6 +90,31 @@ def test_without_the_seal_the_write_counter_decides(
     crash_after(bed, "Verified")
     assert bed.run().verdict is Verdict.ERASED
     assert bed.drive.started == [CRYPTO] + [BLOCK] * rounds
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_write_counter_that_stood_still_over_our_own_canaries_tells_nothing(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, told: bool
+) -> None:
+    def reset(session: CaseSession) -> None:
+        if session.state.reset is None:
+            session.note(WasReset("", 7))
+
+    def read_health(_raw: bytes) -> HealthRecord:
+        if not told:
+            raise DriveError("expected log 02h, found none")
+        return dataclasses.replace(HEALTH, host_write_commands=7)
+
+    monkeypatch.setattr(verify, "reset", reset)
+    monkeypatch.setattr(verify, "_writes", lambda _session: 7)
+    monkeypatch.setattr(run.health, "read", read_health)
+    bed.drive = Unsealed(written=True)
+    crash_after(bed, "Verified")
+    bed.drive.write()
+    report = bed.run()
+    assert not bed.drive.written
+    assert bed.drive.started == [CRYPTO, BLOCK, BLOCK]
+    assert report.verdict is Verdict.ERASED
 
 
 def test_an_end_that_nobody_watched_counts_only_with_the_seal(bed: Bed) -> None:

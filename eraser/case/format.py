@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eraser.case import probes
-from eraser.case.entries import AttemptOver, CommandEntry, Intent, MethodDone, Sent
+from eraser.case.entries import AttemptOver, CommandEntry, Intent, MethodDone, Sent, Uprooted
 from eraser.case.session import CaseSession
 from eraser.controller.passthru import passthru_argv, status_of
 from eraser.drive.inspect import described
@@ -38,6 +38,8 @@ class Format:
         self.place = place
         self.command = command
         self.began = session.clock.monotonic()
+        self._attended = False
+        """This run sent it: nobody else had the drive since the canaries were planted."""
 
     def run(self) -> None:
         """To its result, whatever an earlier run left."""
@@ -54,23 +56,25 @@ class Format:
                 result = None  # torn: the power went while it was written
             if result is None:
                 # The child would still hold the lock if it lived: the power went, or all died.
-                self.session.note(AttemptOver(self.place, "interrupted; its end is unknown"))
+                self._over("interrupted; its end is unknown")
             else:
                 self._judge(intent, result)
 
     def _send(self) -> None:
         session, command = self.session, self.command
+        # Before the canaries: a drive that is formatting takes no writes.
+        self._wait_for_format()
         # Once for all Formats of a layout: canaries go into every namespace, also into those that
         # an earlier Format of this round has erased.
         if session.state.opens_round(self.place):
             probes.plant(session, self.place)
-        self._wait_for_format()
         session.recheck()
         intent = Intent(
             self.place, session.state.attempts.get(self.place, 0) + 1, adopted=False, log_before=""
         )
         # Before it goes out: after a crash the next run finds its result, or sends it again.
         session.note(intent)
+        self._attended = True
         # Format changes the namespace, so no disk of it may be held meanwhile.
         session.hold.drop()
         result = format_nvm.send(
@@ -143,11 +147,19 @@ class Format:
             outcome = Verdict.NOT_ERASED
         # The loop in run() sends it again.
         if intent.attempt < MAX_ATTEMPTS:
-            self.session.note(AttemptOver(self.place, reason))
+            self._over(reason)
             self.session.reclaim()
             return
         self._done(intent, outcome, reason)
         self.session.reclaim()
+
+    def _over(self, reason: str) -> None:
+        """The attempt had no usable end, and another one follows."""
+        if not self._attended and self.session.state.opens_round(self.place):
+            # It may never have reached the drive, which was nobody's between the runs: canaries
+            # that another took meanwhile would count as the doing of the attempt that follows.
+            self.session.note(Uprooted(self.place, reason))
+        self.session.note(AttemptOver(self.place, reason))
 
     def _done(self, intent: Intent, result: Verdict, reason: str, *, halt: bool = False) -> None:
         record = MethodRecord(

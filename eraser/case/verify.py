@@ -149,6 +149,9 @@ def _again(session: CaseSession, word: Verdict, result: VerificationResult) -> s
     # (Base 2.0, 8.21.3). That was ours, and now they can be planted.
     if lost and failed_before(state.methods[-1]):
         return "a sanitize that had failed kept canaries off, and content alone does not decide"
+    # A drive without FPI does not tell that it is still formatting, and takes no writes meanwhile.
+    if lost and any(m.attempts > 1 and not m.method.is_sanitize for m in state.methods):
+        return "a Format that was interrupted kept canaries off, and content alone does not decide"
     return ""
 
 

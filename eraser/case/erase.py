@@ -22,7 +22,7 @@ def erase(session: CaseSession) -> None:
     adopt(session)
     state = session.state
     while not state.halted:
-        place = _next(state)
+        place = state.next
         if place is not None and visit.is_due(session, place):
             # A run that died in the last one may have left a namespace detached.
             rearranging.settle(session)
@@ -38,6 +38,9 @@ def erase(session: CaseSession) -> None:
             restore.restore(session)
             continue
         # Nothing is left to send, unless the only method is to be run again after a visit.
+        if place is None and state.parted:
+            session.note(Again("a run ended between two Formats of one round", read=False))
+            continue
         if place is None:
             if not visit.wants_another(session):
                 return
@@ -49,12 +52,6 @@ def erase(session: CaseSession) -> None:
                 Sanitize(session, place, command).run()
             else:
                 Format(session, place, command).run()
-
-
-def _next(state: CaseState) -> int | None:
-    """The first place that has no result; restoring may have added some."""
-    places = range(state.first, len(state.steps))
-    return next((place for place in places if place not in state.done), None)
 
 
 def _is_due(state: CaseState, place: int | None) -> bool:

@@ -121,6 +121,9 @@ class CaseState:
     """Bytes of temporary namespaces that the reading did not have: the drive has them, and did not
     give them again."""
     rounds: int = 1
+    parted: bool = False
+    """A run ended between two Formats of the round at hand: what the first ones had erased was
+    nobody's until the next run."""
     again: str = ""
     retried: bool = False
     """A reading has asked for another round already."""
@@ -145,6 +148,12 @@ class CaseState:
         last = once[-1:] if once and once[-1].method.is_sanitize else once
         added = self.restored.commands if self.restored is not None else ()
         return once + added + (added or last) * (self.rounds - 1)
+
+    @property
+    def next(self) -> int | None:
+        """The first place that has no result; restoring may have added some."""
+        places = range(self.first, len(self.steps))
+        return next((place for place in places if place not in self.done), None)
 
     @property
     def restore_place(self) -> int:
@@ -299,6 +308,8 @@ class CaseState:
                 # The slot was nobody's meanwhile: canaries that no command of ours followed may be
                 # gone through another's, and would count as erased by us.
                 self.uprooted.update(self.planted.keys() - self.attempts.keys())
+                if self.next is not None and not self.opens_pass(self.next):
+                    self.parted = True
             case Identified():
                 self.identity = entry.identity
             case Revoked():
@@ -307,6 +318,8 @@ class CaseState:
                 self.inspected = entry
             case Restored():
                 self.restored = entry
+                # Formats of the new layout reach all once more.
+                self.parted = self.parted and not entry.commands
                 if entry.changed:
                     # Canaries stood at places of the layout that is gone.
                     self.uprooted.update(self.planted)
@@ -384,6 +397,7 @@ class CaseState:
                 self.unread = sum(each.blocks * each.block_bytes for each in lost)
             case Again():
                 self.rounds += 1
+                self.parted = False
                 self.again = entry.reason
                 self.retried = self.retried or entry.read
                 # Another erase follows: nothing that was read before it proves anything.

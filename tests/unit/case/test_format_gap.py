@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,13 +17,10 @@ from eraser.controller.passthru import FORMAT_NVM
 from eraser.protocol.policy import Method
 from eraser.protocol.report import MethodRecord, Verdict
 from eraser.state.journal import read
-from tests.lab.nvme.leftovers import Leftovers
-from tests.lab.nvme.profile import NamespaceProfile
-from tests.unit.case.fakes import Crash
-from tests.unit.case.test_restore import FORMAT_ONLY, PLAIN, Bed, fit, make_bed
+from tests.unit.case.fakes import Crash, Plug
+from tests.unit.case.test_restore import FORMAT_ONLY, PLAIN, TWO, Bed, fit, make_bed
 
 USER_DATA = 0x200
-TWO = Leftovers(namespaces=[NamespaceProfile(1, 0.5), NamespaceProfile(2, 0.5)])
 
 
 @pytest.fixture
@@ -50,6 +50,39 @@ def test_canaries_of_a_format_whose_end_was_written_down_count(made: Bed) -> Non
     dies_in_format(made, result=True)
     fit(made.run())
     assert CaseState.of(read(made.files.journal)).canaries_planted
+
+
+@pytest.mark.parametrize("result", [True, False])
+def test_a_round_of_formats_that_a_run_did_not_end_is_done_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: bool
+) -> None:
+    """What was written meanwhile onto the first namespace, no Format of the rest reaches."""
+    made = make_bed(tmp_path, monkeypatch, replace(FORMAT_ONLY, namespaces=TWO))
+    made.policy = PLAIN
+    dies_in_format(made, 2, result=result)
+    report = made.run()
+    fit(report)
+    assert [method.nsid for method in report.methods] == [1, 2, 1, 2]
+    assert made.planted[-1] == (2, (1, 2)), "with canaries of its own"
+    assert not CaseState.of(read(made.files.journal)).retried, "the reading has its own round yet"
+
+
+def test_a_run_that_ends_between_two_formats_costs_one_round_and_no_other_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for at in itertools.count():
+        place = tmp_path / f"at-{at}"
+        place.mkdir()
+        made = make_bed(place, monkeypatch, replace(FORMAT_ONLY, namespaces=TWO))
+        made.policy = PLAIN
+        with contextlib.suppress(Crash):
+            made.run(Plug(at, after=True))
+        done = [method.nsid for method in CaseState.of(read(made.files.journal)).methods]
+        if done == [1, 2]:
+            return  # what is done about an erase that has ended is the matter of test_gap.py
+        report = made.run()
+        fit(report)
+        assert [method.nsid for method in report.methods] == [1, 2] * (2 if done else 1), at
 
 
 @pytest.mark.parametrize(

@@ -178,12 +178,13 @@ def firmware_slots(controller: Controller, identify: IdentifyController) -> Firm
 
 def controllers(controller: Controller, identify: IdentifyController) -> int:
     """How many controllers the subsystem has (CNS 13h): 1 where it says that it has only one,
-    :data:`UNTOLD` where it says that there may be more and does not list them."""
+    :data:`UNTOLD` where it says that there may be more and does not list them, or lists none."""
     if not identify.many_controllers:
         return 1
     what = "the controllers of the subsystem"
     raw = _ask(controller, IDENTIFY, spec.IDENTIFY_BYTES, what, cdw10=CNS_CONTROLLERS)
-    return UNTOLD if raw is None else max(1, len(statelogs.controller_list(raw)))
+    # At least the one that was asked is there, so an empty list tells of none.
+    return UNTOLD if raw is None else len(statelogs.controller_list(raw)) or UNTOLD
 
 
 def security(controller: Controller, identify: IdentifyController) -> SecurityState | None:

@@ -9,6 +9,7 @@ import pytest
 
 from eraser.protocol.condition import ExpectedCondition
 from eraser.protocol.report import Outcome
+from tests.lab.nvme import identify
 from tests.lab.nvme.profile import DriveProfile
 from tests.unit.case.test_restore import DRIVE, Bed, fit, make_bed
 
@@ -41,6 +42,17 @@ def test_it_is_refused_before_anything_is_sent(
     assert "nothing was sent to it" in report.reasons[0]
     assert made.sent(report) == []
     assert made.names() == made.bench.commands("set_features") == []
+
+
+@pytest.mark.parametrize(("named", "refused"), [(1, True), (0, False)])
+def test_a_list_without_even_the_controller_that_was_asked_tells_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: int, refused: bool
+) -> None:
+    monkeypatch.setattr(identify, "controller_list", lambda _profile, _at_least: bytes(4096))
+    report = bed(tmp_path, monkeypatch, TWO_PORTS, named).run()
+    assert (report.outcome is Outcome.IN_USE) is refused
+    if not refused:
+        fit(report)
 
 
 @pytest.mark.parametrize(

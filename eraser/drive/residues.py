@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from eraser.protocol.conclusions import buffers
+from eraser.protocol.conclusions.unallocated import manages
 from eraser.protocol.condition import Condition, FirmwareSlots
 from eraser.protocol.policy import Label
 from eraser.protocol.report import ControllerFacts
@@ -29,6 +30,7 @@ def residues(
         (
             *_condition(facts.condition or Condition(), facts.firmware, trusted),
             *_capacity(before, achieved, left),
+            *_capacity_untold(before, after, achieved),
             *_buffers(before, after, achieved),
         )
     )
@@ -105,6 +107,22 @@ def _capacity(
             f"Capacity: {left} bytes belonged to no namespace; Sanitize covers them, and nobody "
             "has read them."
         )
+
+
+def _capacity_untold(
+    before: ControllerFacts | None, after: ControllerFacts | None, achieved: Label | None
+) -> Iterator[str]:
+    """Every drive that manages namespaces has to tell (Base 2.0, figure 275), and some do not."""
+    looks = [look for look in (before, after) if look is not None]
+    told = any(look.total_bytes or look.unallocated_bytes for look in looks)
+    if told or achieved is None or not manages(*looks):
+        return
+    reached = "Sanitize covers it" if achieved is Label.PURGE else "Format does not reach it"
+    yield (
+        "Capacity: the drive manages namespaces and does not tell how much it has (TNVMCAP and "
+        f"UNVMCAP are 0); whether any belongs to no namespace is unknown; {reached}, and nobody "
+        "has read it."
+    )
 
 
 def _buffers(

@@ -531,6 +531,24 @@ def condition(**members: object) -> ControllerFacts:
     )
 
 
+@pytest.mark.parametrize(
+    ("achieved", "words"),
+    [(Label.CLEAR, "Format does not reach it"), (Label.PURGE, "Sanitize covers it")],
+)
+def test_a_drive_that_does_not_tell_of_its_capacity_is_printed(achieved: Label, words: str) -> None:
+    silent = replace(condition(), oacs=1 << 3, total_bytes=0, unallocated_bytes=0)
+    (said,) = residues(silent, silent, achieved)
+    assert said.startswith("Capacity: ")
+    assert words in said
+    for told in (
+        replace(silent, oacs=0),
+        replace(silent, total_bytes=1 << 30),
+        replace(silent, unallocated_bytes=1),
+    ):
+        assert not any("TNVMCAP" in line for line in residues(told, told, achieved))
+    assert residues(silent, silent, None) == ()
+
+
 def test_residues_name_what_nothing_clears(tmp_path: Path) -> None:
     left = Leftovers(firmware=FirmwareState(["OLDER001", "GDC5602Q", ""], 2))
     found = facts(lab_controller(tmp_path, EVERYTHING, left))

@@ -17,7 +17,7 @@ from eraser.protocol.policy import LimitOverrides, Limits, Policy
 from eraser.protocol.profile import Profile
 from eraser.protocol.report import EraseReport, Step
 from eraser.state.case_dir import DEFAULT_RUN_DIR, DEFAULT_STATE_DIR, CasePlace
-from eraser.state.journal import replace_durably, sync_directory
+from eraser.state.journal import make_directory, replace_durably, sync_directory
 
 __all__ = ["DEFAULT_RUN_DIR", "DEFAULT_STATE_DIR", "CaseFiles", "CaseProgress", "CaseRequest"]
 
@@ -123,12 +123,13 @@ class CaseFiles(CasePlace):
     def make(self) -> None:
         """Makes the directories, durably. Raises :class:`BadInputError` where that fails."""
         try:
-            for directory in (self.state_dir, self.state_dir / "reports", self.directory.parent):
-                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.directory.mkdir(mode=0o700, exist_ok=True)
-            # A new name is durable only once its directory is synced.
-            sync_directory(self.directory.parent)
-            sync_directory(self.state_dir)
+            for directory in (
+                self.state_dir,
+                self.state_dir / "reports",
+                self.directory.parent,
+                self.directory,
+            ):
+                make_directory(directory)
         except OSError as error:
             raise BadInputError(
                 f"expected a state directory to write in, found {error.filename}: "

@@ -187,6 +187,18 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
+def make_directory(directory: Path, mode: int = 0o700) -> None:
+    """Makes ``directory``, and those above it, durably; fine where it is there. Raises ``OSError``.
+
+    What is synced inside of a directory is lost all the same with the directory's own name.
+    """
+    if not directory.parent.is_dir():
+        make_directory(directory.parent, mode)
+    directory.mkdir(mode=mode, exist_ok=True)
+    # Also where it was there: whoever made it may have died before this.
+    sync_directory(directory.parent)
+
+
 @contextlib.contextmanager
 def alone(directory: Path) -> Iterator[None]:
     """Nobody else who asks so changes the files of ``directory``: what is read in it is what is

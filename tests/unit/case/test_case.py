@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -345,6 +346,46 @@ def test_cases_of_orders_and_of_slots_do_not_share_files(bed: Bed) -> None:
     }
     assert len(keys) == 3
     assert all(len(key) == 64 and key.isalnum() for key in keys)
+
+
+def test_what_a_clear_that_was_cut_off_leaves_is_read_by_no_later_case(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ended case is still there, or nothing of it counts."""
+    real = Path.unlink
+    left = 0
+
+    def unlink(path: Path, *, missing_ok: bool = False) -> None:
+        nonlocal left
+        if path.is_relative_to(bed.directory) and not left:
+            raise Crash
+        left -= path.is_relative_to(bed.directory)
+        real(path, missing_ok=missing_ok)
+
+    for at in itertools.count():
+        bed.files.clear()
+        bed.drive = FakeDrive(written=True)
+        first = bed.run()
+        # As a case leaves them that reads and formats; none of these is of the drive of then.
+        for name in ("probe.key", "verify.json", "fingerprints-1.bin", "format-0-1.json"):
+            (bed.files.directory / name).write_bytes(b"of the case before")
+        left = at
+        with monkeypatch.context() as cut:
+            cut.setattr(Path, "unlink", unlink)
+            try:
+                bed.files.clear()
+            except Crash:
+                pass
+            else:
+                break
+        bed.drive = FakeDrive(written=True)
+        again = bed.run()
+        if again == first:
+            assert bed.drive.started == [], at
+            continue
+        assert (again.fit, again.resumed, bed.drive.started) == (True, 0, [CRYPTO, BLOCK]), at
+        assert not bed.files.probe_key.exists(), at
+    assert at > 5
 
 
 def test_the_request_survives_the_sweep_of_a_new_case(bed: Bed) -> None:

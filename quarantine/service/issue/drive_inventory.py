@@ -215,14 +215,18 @@ def _elsewhere(
         for slot, other in others.items():
             # A host may harm its own drives as much as it likes (promise 7): only what it says of
             # others' has a bound.
+            believed = True
             if other is not None and slot.host != hello.host:
                 accused = _accused(store, hello.host) if accused is None else accused
                 if len(accused | {slot}) > ACCUSATIONS:
-                    too_many = True
-                    continue
+                    too_many, believed = True, False
             why = f"{_name(identity)} is expected here, and{_SEEN_IN}{here}"
             try:
-                if other is not None and _hold(store, other, because(HoldCode.TWO_PLACES, why)):
+                if (
+                    other is not None
+                    and believed
+                    and _hold(store, other, because(HoldCode.TWO_PLACES, why))
+                ):
                     held.append(slot)
                     if accused is not None:
                         accused.add(slot)

@@ -360,6 +360,20 @@ def test_one_lying_host_does_not_hold_every_drive_of_the_cloud(
     assert all(plane.record(record.slot).state is State.HELD for record in mine)
 
 
+def test_a_host_that_claims_too_many_still_holds_its_own_slot(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bound is for other hosts' slots: of a drive in two places one at least is out of use."""
+    monkeypatch.setattr(drive_inventory, "ACCUSATIONS", 0)
+    elsewhere = Slot("cmp2", "0000:05:00.0")
+    plane.enrol(elsewhere)
+    plane.enrol()
+    hello(plane, 1, {SLOT.address: IDENTITY})
+    assert plane.record(elsewhere).state is State.QUARANTINED
+    assert plane.record().state is State.HELD
+    assert str(elsewhere) in plane.record().reason
+
+
 def test_one_lying_host_does_not_fill_the_record_with_drives(
     plane: Plane, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

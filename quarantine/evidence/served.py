@@ -6,16 +6,20 @@ neither tells is said plainly: an answer with a hole in it must not look whole.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from eraser.protocol.identity import Slot
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError, UnreadableError
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import SignedCertificate
 from quarantine.record.store import Store
 from quarantine.record.words.facts import HistoryRow, SlotRecord, StoredCertificate
+from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import State
+from quarantine.record.words.texts import USED_AGAIN
 
 _BEFORE_UNKNOWN = (
     "unknown: no certificate is older than its use; the drive was in use when it was enrolled"
@@ -110,19 +114,68 @@ class _Clerk:
 
     def handed_out(self, stored: StoredCertificate) -> bool:
         """Whether the slot went back to the pool under this certificate."""
-        return any(
-            row.became is State.AVAILABLE and row.generation == stored.generation
-            for row in self.store.history(stored.slot)
-        )
+        return any(_hands_out(row, stored) for row in self.store.history(stored.slot))
 
-    def before(self, drive: str, number: int) -> Reference | None:
-        """The newest certificate of a drive below ``number`` under which it was handed out."""
-        # Withheld ones are passed over: under those nobody got the drive.
-        for stored in reversed(self.store.certificates(drive=drive)):
-            if stored.number < number and self.handed_out(stored):
-                signed = self.read(stored)
-                return None if signed is None else Reference.of(signed)
-        return None
+    def before(
+        self, drive: str, slot: Slot, first: StoredCertificate | None = None
+    ) -> Reference | str:
+        """The certificate under which a drive was handed out in ``slot`` to whoever had it before
+        the certificate ``first``, or has it now; or why none is named."""
+        known = self.store.certificates(drive=drive)
+        older = [one for one in known if first is None or one.number < first.number]
+        if not older:
+            return _BEFORE_UNKNOWN
+        # Only the last one says how the drive came to its next user: whoever had it under one from
+        # before that has had it already.
+        last = older[-1]
+        if last.slot != slot:
+            return (
+                f"unknown: the drive's certificate {last.number} is of {last.slot}; how it came to "
+                f"the server in {slot}, no certificate tells"
+            )
+        if not self.handed_out(last):
+            return (
+                f"unknown: under its certificate {last.number}, the last from before, the drive "
+                "was not handed out"
+            )
+        if self._had_another_user(last, first):
+            return (
+                f"unknown: since its certificate {last.number} the drive was let go, or another "
+                "server had it, before this one"
+            )
+        signed = self.read(last)
+        if signed is None:
+            return f"unknown: certificate {last.number} is not believed"
+        return Reference.of(signed)
+
+    def _had_another_user(
+        self, handed_out: StoredCertificate, until: StoredCertificate | None
+    ) -> bool:
+        """Whoever had the slot last before ``until``, or has it now, was not the first to have it
+        since it went out under ``handed_out``."""
+        used = over = False
+        for row in self._since(handed_out, until):
+            if row.reason.endswith(USED_AGAIN):
+                return True
+            if row.became is State.IN_USE or row.hold_code == HoldCode.CLAIMED:
+                # A drive that was let go is not handed out: whoever takes it then gets it dirty.
+                if used or over:
+                    return True
+                used = True
+            over = over or row.became is State.RELEASED
+        return False
+
+    def _since(
+        self, handed_out: StoredCertificate, until: StoredCertificate | None
+    ) -> list[HistoryRow]:
+        rows = self.store.history(handed_out.slot)
+        rows = list(itertools.dropwhile(lambda row: not _hands_out(row, handed_out), rows))
+        # The case of the next erase begins, and has its number, when nobody has the drive any more.
+        return [row for row in rows[1:] if until is None or row.generation < until.generation]
+
+
+def _hands_out(row: HistoryRow, stored: StoredCertificate) -> bool:
+    return row.became is State.AVAILABLE and row.generation == stored.generation
 
 
 def account(store: Store, server: str, keys: Sequence[PublicKey]) -> Account:
@@ -210,8 +263,8 @@ def _use(clerk: _Clerk, rows: Sequence[StoredCertificate]) -> Iterator[ServedDri
     # The first certificate after the use says how its user is known, the last one whether the drive
     # went out.
     body = found[0].certificate
-    before = clerk.before(rows[0].drive, rows[0].number)
-    says = [] if before else [f"before: {_BEFORE_UNKNOWN}"]
+    before = clerk.before(rows[0].drive, rows[0].slot, rows[0])
+    says = [f"before: {before}"] if isinstance(before, str) else []
     if found[-1].certificate.withheld:
         says.append("after: erased and not handed out; see the certificate")
     yield ServedDrive(
@@ -219,7 +272,7 @@ def _use(clerk: _Clerk, rows: Sequence[StoredCertificate]) -> Iterator[ServedDri
         model=body.drive.identity.model,
         serial=body.drive.identity.serial,
         known_from=body.source.known_from or "allocations seen in Placement",
-        before=before,
+        before=None if isinstance(before, str) else before,
         after=tuple(Reference.of(signed) for signed in found),
         says=tuple(says),
     )
@@ -228,8 +281,7 @@ def _use(clerk: _Clerk, rows: Sequence[StoredCertificate]) -> Iterator[ServedDri
 def _unfinished(clerk: _Clerk, record: SlotRecord) -> ServedDrive:
     """The server's drive is with it, or on its way to a certificate."""
     identity = record.identity
-    # Above every number of the chain: the use is not over, so any certificate is from before it.
-    before = clerk.before(identity.digest, 1 << 62) if identity else None
+    before = clerk.before(identity.digest, record.slot) if identity else _BEFORE_UNKNOWN
     if record.state is State.IN_USE:
         after = "after: none yet, the server has the drive"
     else:
@@ -240,7 +292,7 @@ def _unfinished(clerk: _Clerk, record: SlotRecord) -> ServedDrive:
         model=identity.model if identity else "",
         serial=identity.serial if identity else "",
         known_from="allocations seen in Placement",
-        before=before,
+        before=None if isinstance(before, str) else before,
         after=(),
-        says=(*([] if before else [f"before: {_BEFORE_UNKNOWN}"]), after),
+        says=(*([f"before: {before}"] if isinstance(before, str) else []), after),
     )

@@ -17,6 +17,7 @@ from quarantine.cloud.facts import ONE_TIME_USE, View
 from quarantine.record.words.facts import NextHold, SlotChanges, SlotRecord
 from quarantine.record.words.reasons import AlarmCode, HoldCode
 from quarantine.record.words.states import CASE_OPEN, WAITING_FOR_PEOPLE, Custody, Event, State
+from quarantine.record.words.texts import USED_AGAIN
 from quarantine.rules import absence
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.alarmbook import only
@@ -399,7 +400,7 @@ def _parked(look: Observation) -> Action:
         return fence(f"{look.record.state} in the midst of a step")
     if look.others and look.record.consumer not in look.others:
         return amend(
-            f"{look.others[0]} holds the drive while it is {look.record.state}",
+            f"{look.others[0]} holds the drive while it is {look.record.state}: {USED_AGAIN}",
             SlotChanges(consumer=look.others[0]),
             alarm=AlarmCode.USED_AGAIN,
         )

@@ -12,6 +12,7 @@ from quarantine.cloud.facts import View
 from quarantine.record.words.facts import NextHold, SlotChanges, SlotRecord
 from quarantine.record.words.reasons import AlarmCode, HoldCode
 from quarantine.record.words.states import Custody, Event
+from quarantine.record.words.texts import USED_AGAIN
 from quarantine.rules.action import NO_CHANGES, Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.alarmbook import only
 from quarantine.rules.handover import Handover
@@ -156,4 +157,4 @@ def handed_over(look: Observation) -> Action:
             return amend(f"{found}: a migration, by Nova's word", changes)
         case Handover.STRANGE:
             again = only(AlarmCode.USED_AGAIN, known)
-            return amend(f"{found}: used again without an erase?", changes, alarm=again)
+            return amend(f"{found}: {USED_AGAIN}", changes, alarm=again)

@@ -14,6 +14,11 @@ NAME_LENGTH: Final = 64
 """Characters of a drive's model or serial in a slot's row; whoever looks for one cuts it alike."""
 
 
+USED_AGAIN: Final = "used again without an erase?"
+"""How a line of history ends by which another server has the drive, and Nova knows of no migration.
+Who tells under which certificate a server got its drive asks for it."""
+
+
 def storable(text: str, limit: int = 4000) -> str:
     """``text`` as every database takes it: no NUL, no lone surrogates, at most ``limit`` long.
 

@@ -21,6 +21,7 @@ from quarantine.record.database import engine, models
 from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event, State
+from quarantine.record.words.texts import USED_AGAIN
 from quarantine.service.inbound import messages
 from quarantine.service.inbound.intake import URGENT, Lane
 from tests.unit.quarantine.service.inbound.plane import INCARNATION, WORN, Plane, plane  # noqa: F401
@@ -211,6 +212,70 @@ def test_a_drive_that_was_in_use_at_enrolment_has_no_certificate_from_before(
     assert use.before is None
     assert "in use when it was enrolled" in use.says[0]
     assert not found.complete
+
+
+def test_a_drive_of_another_slot_was_not_handed_out_here(life: Life) -> None:
+    """ANN had it there under its certificate; nobody saw how it came to BOB's slot."""
+    life.used_by(ANN)
+    moved = Life(life.plane, Slot("cmp1", "0000:09:00.0"))
+    life.plane.enrol(moved.slot)
+    moved.step(Event.HELD, "a test")
+    moved.step(Event.RELEASED_BY_OPERATOR, "a test")
+    moved.used_by(BOB)
+    (use,) = life.account(BOB).drives
+    assert use.before is None
+    assert use.says[0] == (
+        f"before: unknown: the drive's certificate 1 is of {SLOT}; how it came to the server in "
+        f"{moved.slot}, no certificate tells"
+    )
+    (use,) = life.account(ANN).drives
+    assert use.before is not None
+
+
+def test_a_server_that_took_a_dirty_drive_was_handed_it_under_no_certificate(life: Life) -> None:
+    life.used_by(ANN)
+    life.released(ANN)
+    life.used_by(BOB)
+    dirty = (
+        "unknown: since its certificate 1 the drive was let go, or another server had it, before "
+        "this one"
+    )
+    (use,) = life.account(BOB).drives
+    assert (use.before, use.says[0]) == (None, f"before: {dirty}")
+    life.released(BOB)
+    life.erased()
+    (use,) = life.account(BOB).drives
+    assert (use.before, use.says) == (None, (f"before: {dirty}",))
+    assert not life.account(BOB).complete
+
+
+def test_a_server_that_followed_another_without_an_erase_has_no_certificate_from_before(
+    life: Life,
+) -> None:
+    life.used_by(ANN)
+    migration = f"held by {ANN} now, by a migration before: a migration, by Nova's word"
+    life.plane.store.amend(life.plane.record(), SlotChanges(), note=migration)
+    (use,) = life.account(ANN).drives
+    assert use.before is not None
+    note = f"held by {BOB} now, by {ANN} before: {USED_AGAIN}"
+    life.plane.store.amend(life.plane.record(), SlotChanges(consumer=BOB), note=note)
+    (use,) = life.account(BOB).drives
+    assert use.before is None
+    assert use.says[0].startswith("before: unknown: since its certificate 1 ")
+
+
+def test_a_server_that_took_a_withheld_drive_was_handed_it_under_no_certificate(life: Life) -> None:
+    life.used_by(ANN)
+    life.released(ANN)
+    life.erased(fit=False, reasons=("health: worn",))
+    life.step(Event.RELEASED_BY_OPERATOR, "a test")
+    life.used_by(BOB)
+    (use,) = life.account(BOB).drives
+    assert use.before is None
+    assert use.says[0] == (
+        "before: unknown: under its certificate 2, the last from before, the drive was not handed "
+        "out"
+    )
 
 
 def test_the_gates_word_finds_a_server_that_placement_never_named(life: Life) -> None:

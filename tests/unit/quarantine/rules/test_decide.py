@@ -22,6 +22,7 @@ from quarantine.record.database.rows import custody_stage
 from quarantine.record.words.facts import UNSET, Initiator, SlotChanges, SlotRecord
 from quarantine.record.words.lifecycle import target
 from quarantine.record.words.states import Custody, Event, State
+from quarantine.record.words.texts import USED_AGAIN
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.decide import decide
 from quarantine.rules.handover import Handover
@@ -715,6 +716,8 @@ def test_nova_is_asked_about_another_consumer_before_a_person_is(
     past = replace(CLEAN, handover=answer)
     action = decide(RECORD, STOLEN, NOW, LIMITS, past)
     assert (action.act, bool(action.alarm)) == (act, alarm)
+    # Who tells under which certificate a server got the drive goes by these words.
+    assert action.reason.endswith(USED_AGAIN) == alarm
     # Whoever had no consumer on record before is no news.
     first = decide(replace(RECORD, consumer=None), STOLEN, NOW, LIMITS, past)
     assert (first.act, bool(first.alarm)) == (ActionKind.AMEND, False)

@@ -65,7 +65,7 @@ class MessageRepository(Repository):
 
     def record_refusal(
         self, kind: str, host: str, reason: str, digest: str, excerpt: str
-    ) -> Refusal:
+    ) -> RefusalLine:
         """Keeps what was refused and why. All five are strangers' words: cut, and made storable.
 
         The same refusal again is counted on its one row, so that a host that repeats itself
@@ -86,7 +86,7 @@ class MessageRepository(Repository):
                 name = said["host"] if _is_registered(db, said["host"]) else ""
                 said = {**said, "host": name, "reason": FURTHER, "digest": "", "excerpt": ""}
                 row = _count(db, said, self._clock())
-            return _refusal(row or _add(db, said, self._clock()))
+            return row or _add(db, said, self._clock())
 
     def refusals(self, *, host: str | None = None) -> list[Refusal]:
         """Oldest first."""
@@ -119,24 +119,29 @@ def spend(db: sa.Connection, use: NonceUse, now: datetime) -> None:
     db.execute(sa.insert(_NONCES), said)
 
 
-def _count(db: sa.Connection, said: Mapping[str, str], now: datetime) -> Row | None:
+def _count(db: sa.Connection, said: Mapping[str, str], now: datetime) -> RefusalLine | None:
     """The row of the same refusal, with this one counted; None for a new one."""
     same = _REFUSALS.c.fingerprint == _fingerprint(said)
     counted = db.execute(
         sa.update(_REFUSALS).where(same).values(count=_REFUSALS.c.count + 1, last_at=now)
     ).rowcount
-    return db.execute(sa.select(_REFUSALS).where(same)).mappings().one() if counted else None
+    return _line(db, same) if counted else None
 
 
-def _add(db: sa.Connection, said: Mapping[str, str], now: datetime) -> Row:
+def _add(db: sa.Connection, said: Mapping[str, str], now: datetime) -> RefusalLine:
     fingerprint = _fingerprint(said)
     db.execute(
         sa.insert(_REFUSALS).values(
             **said, fingerprint=fingerprint, count=1, first_at=now, last_at=now
         )
     )
-    same = _REFUSALS.c.fingerprint == fingerprint
-    return db.execute(sa.select(_REFUSALS).where(same)).mappings().one()
+    return _line(db, _REFUSALS.c.fingerprint == fingerprint)
+
+
+def _line(db: sa.Connection, which: sa.ColumnElement[bool]) -> RefusalLine:
+    # A damaged row is counted all the same: what its host says next must not fail with it.
+    (only,) = lines_of(db, RefusalLine, sa.select(*_LINE).where(which), _LINE, _REFUSALS.c.id)
+    return only
 
 
 def _fingerprint(said: Mapping[str, str]) -> str:

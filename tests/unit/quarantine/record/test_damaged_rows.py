@@ -15,9 +15,9 @@ import sqlalchemy as sa
 
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.inbound import MessageKind, key
-from eraser.protocol.report import REPORT_TYPE, Hello, SeenDrive
+from eraser.protocol.report import HELLO_TYPE, REPORT_TYPE, Hello, SeenDrive
 from eraser.protocol.ticket import AllowanceUsed
-from quarantine.errors import UnreadableError
+from quarantine.errors import RefusedError, UnreadableError
 from quarantine.evidence import certificate
 from quarantine.record.database import damaged, engine
 from quarantine.record.store import Store
@@ -598,3 +598,52 @@ def test_a_host_whose_row_is_damaged_is_registered_anew_on_purpose(
     known = plane.store.host(SLOT.host)
     assert known is not None
     assert known.sequence == 1
+
+
+@pytest.mark.parametrize("value", [NO_TEXT, BYTES])
+@pytest.mark.parametrize("column", ["reason", "excerpt", "kind", "first_at", "count"])
+def test_what_is_refused_again_is_counted_on_a_damaged_row(
+    plane: Plane, column: str, value: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """People hear of it, and who wrote it is told that it was refused."""
+    for sequence in range(2):
+        said = Hello("cmp1", "another-life-of-it", 1, "1", (), ())
+        caplog.clear()
+        with pytest.raises(RefusedError, match="lost its state"):
+            plane.inbox.hello(plane.signed(said, HELLO_TYPE))
+        assert "ALARM message-refused host cmp1: " in caplog.text
+        if not sequence:
+            damage(plane.store, "refusals", column, value)
+    (line,) = plane.store.refusal_page(limit=2)
+    assert line.count == (1 if column == "count" else 2)
+
+
+@pytest.mark.parametrize("value", [NO_TEXT, WRONG])
+@pytest.mark.parametrize("column", ["excerpt", "first_at"])
+def test_an_odd_drive_whose_refusal_is_damaged_keeps_no_other_slot(
+    plane: Plane, column: str, value: str
+) -> None:
+    """It is refused with each hello while a server has it."""
+    used = plane.enrol()
+    plane.store.transition(used, Event.HELD, reason="a test")
+    plane.store.transition(plane.record(), Event.RELEASED_BY_OPERATOR, reason="a test")
+    plane.store.transition(plane.record(), Event.CLAIM_SEEN, changes=SlotChanges(consumer=ANN))
+    odd = replace(IDENTITY, serial="another")
+    hello(plane, 1, {SLOT.address: odd})
+    damage(plane.store, "refusals", column, value)
+    plane.enrol(NEXT, identity=None)
+    hello(plane, 2, {SLOT.address: odd, NEXT.address: OTHER_DRIVE})
+    assert plane.record(NEXT).identity == OTHER_DRIVE
+
+
+@pytest.mark.parametrize("value", [NO_TEXT, BYTES, WRONG])
+@pytest.mark.parametrize("column", ["kind", "count"])
+def test_a_damaged_refusal_hides_no_count_of_the_others(
+    store: Store, column: str, value: str
+) -> None:
+    for host in ("a", "b"):
+        store.record_refusal("report", host, "r", "d", "e")
+    damage(store, "refusals", column, value, "host = 'a'")
+    counted = store.refusal_totals()
+    assert counted.pop("report") == 1
+    assert counted in ({}, {"garbage": 1})

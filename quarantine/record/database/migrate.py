@@ -135,7 +135,21 @@ def _alone(connection: sa.Connection) -> Iterator[None]:
             finally:
                 connection.execute(sa.select(sa.func.release_lock(str(_LOCK))))
         case _:
-            yield  # SQLite: the transaction holds the whole file
+            # SQLite: the transaction holds the whole file.
+            with _any_text(connection):
+                yield
+
+
+@contextlib.contextmanager
+def _any_text(connection: sa.Connection) -> Iterator[None]:
+    """SQLite keeps text that is no UTF-8 too. A row with some is damaged, and stays as it is: it
+    must not keep all others from the upgrade. Other databases take none."""
+    driver: Any = connection.connection.dbapi_connection
+    driver.text_factory = lambda text: text.decode("utf-8", "backslashreplace")
+    try:
+        yield
+    finally:
+        driver.text_factory = str
 
 
 def _compare_exactly(connection: sa.Connection) -> None:

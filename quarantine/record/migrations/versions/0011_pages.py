@@ -92,7 +92,7 @@ def _named(found: Any) -> Iterator[dict[str, Any]]:
     for row, identity in found:
         try:
             serial = _storable(json.loads(identity)["serial"])
-        except (TypeError, ValueError, KeyError, AttributeError):
+        except (TypeError, ValueError, KeyError, AttributeError, RecursionError):
             continue  # no drive is known, or the row is damaged: then nobody can read it
         yield {"row": row, "its_serial": serial}
 

@@ -127,13 +127,14 @@ def _name_drives(db: sa.Connection) -> None:
     query = sa.select(drives.c.digest, drives.c.identity, papers.c.token).select_from(
         drives.join(papers, papers.c.digest == drives.c.certificate, isouter=True)
     )
-    last = ""
+    done = 0
     while True:
-        behind = query.where(drives.c.digest > last).order_by(drives.c.digest).limit(CHUNK)
+        # Counted: a digest that is damaged is no place to go on behind.
+        behind = query.order_by(drives.c.digest).limit(CHUNK).offset(done)
         found = db.execute(behind).all()
         if not found:
             return
-        last = found[-1][0]
+        done += len(found)
         db.execute(update, [_names(*row) for row in found])
 
 
@@ -151,7 +152,7 @@ def _names(digest: str, identity: str, token: str | None) -> dict[str, Any]:
 def _object(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (TypeError, ValueError, RecursionError):
         return {}  # the row is damaged, or there is no certificate
     return found if isinstance(found, dict) else {}
 
@@ -160,7 +161,7 @@ def _payload(token: str | None) -> str:
     try:
         words = (token or "").split(".")[1]
         return base64.urlsafe_b64decode(words + "=" * (-len(words) % 4)).decode()
-    except (IndexError, ValueError):
+    except (AttributeError, IndexError, TypeError, ValueError):
         return ""
 
 

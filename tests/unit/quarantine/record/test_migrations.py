@@ -6,6 +6,7 @@ import base64
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 from alembic import command
 
@@ -44,6 +45,58 @@ def test_drives_that_are_known_already_get_the_name_of_their_model(tmp_path: Pat
     engine.dispose()
 
 
+DAMAGED = {
+    "text that is no UTF-8": "CAST(x'ff' AS TEXT)",
+    "such text inside": "CAST(x'7b226d6f64656c223a22ff222c2273657269616c223a2253227d' AS TEXT)",
+    "bytes": "x'ff'",
+    "no text": "7",
+    "very deep": "'" + "[" * 100_000 + "'",
+}
+
+
+@pytest.mark.parametrize("value", DAMAGED.values(), ids=DAMAGED)
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        *(("slots", "identity"), ("slots", "host")),
+        *(("drives", "identity"), ("drives", "digest"), ("certificates", "token")),
+    ],
+)
+def test_a_damaged_row_keeps_no_other_from_the_upgrade(
+    tmp_path: Path, table: str, column: str, value: str
+) -> None:
+    """It stays as it is."""
+    engine = make_engine(f"sqlite:///{tmp_path / 'record.db'}")
+    make_file_private(engine.url)
+    config = migrate.configuration()
+    texts = [str(identity_columns(identity(f"S{n}"))["identity"]) for n in range(3)]
+    raw = f"SELECT CAST({column} AS BLOB) FROM {table} WHERE rowid = 2"  # noqa: S608
+    with writing(engine) as db:
+        config.attributes["connection"] = db
+        command.upgrade(config, "0007")
+        old = sa.MetaData()
+        old.reflect(db)
+        db.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
+        for number, text in enumerate(texts):
+            db.execute(sa.insert(old.tables["slots"]).values(_row(number, text)))
+            paper = _paper(number + 1)
+            db.execute(sa.insert(old.tables["certificates"]).values(paper))
+            drive = {**_drive(f"{number}", text), "certificate": paper["digest"]}
+            db.execute(sa.insert(old.tables["drives"]).values(drive))
+        db.exec_driver_sql(f"UPDATE {table} SET {column} = {value} WHERE rowid = 2")  # noqa: S608
+        was = db.exec_driver_sql(raw).scalar()
+    with writing(engine) as db:
+        migrate.upgrade(db)
+        assert migrate.current(db) == migrate.head()
+        assert db.exec_driver_sql(raw).scalar() == was
+        for of in (models.slots, models.drives):
+            names = sa.select(of.c.model, of.c.serial).where(sa.text("rowid IN (1, 3)"))
+            assert [tuple(row) for row in db.execute(names)] == [("Model", "S0"), ("Model", "S2")]
+    with writing(engine) as db, pytest.raises(sa.exc.OperationalError, match="decode"):
+        db.exec_driver_sql("SELECT CAST(x'ff' AS TEXT)").scalar()
+    engine.dispose()
+
+
 def test_a_record_of_before_campaigns_has_them_after_the_upgrade(tmp_path: Path) -> None:
     """Slots, drives and certificates as the release of schema 0011 wrote them."""
     url = f"sqlite:///{tmp_path / 'record.db'}"
@@ -63,30 +116,12 @@ def test_a_record_of_before_campaigns_has_them_after_the_upgrade(tmp_path: Path)
         row = {**_row(1, None), **named, "state": "available", "certificate": "c" * 64}
         db.execute(sa.insert(old.tables["slots"]).values(row))
         when = sa.func.current_timestamp()
-        paper = {
-            "number": 1,
-            "digest": "c" * 64,
-            "previous": "",
-            "slot_id": 1,
-            "host": "h",
-            "address": PLACE.address,
-            "generation": 1,
-            "drive": drive.digest,
-            "order_id": "o",
-            "token": f"x.{said}.y",
-            "created_at": when,
-        }
+        paper = {**_paper(1, f"x.{said}.y"), "drive": drive.digest}
         db.execute(sa.insert(old.tables["certificates"]).values(paper))
         for each, certificate in ((drive, "c" * 64), (lost, None)):
-            known = {
-                "digest": each.digest,
-                "identity": identity_columns(each)["identity"],
-                "host": "h",
-                "address": PLACE.address,
+            text = str(identity_columns(each)["identity"])
+            known = _drive(each.digest, text) | {
                 "dirty": certificate is None,
-                "retired": False,
-                "reason": "",
-                "changed_at": when,
                 "certificate": certificate,
                 "certified_at": when if certificate else None,
             }
@@ -130,6 +165,35 @@ def test_a_record_of_before_campaigns_has_them_after_the_upgrade(tmp_path: Path)
     word = store.put_maintenance(Subject.of(PLACE), until=later, reason="x", by=by)
     assert store.maintenances("h") == [word]
     store.close()
+
+
+def _paper(number: int, token: str = "") -> dict[str, object]:
+    return {
+        "number": number,
+        "digest": "abc"[-number] * 64,
+        "previous": "" if number == 1 else f"{number}",
+        "slot_id": 1,
+        "host": "h",
+        "address": PLACE.address,
+        "generation": number,
+        "drive": "d",
+        "order_id": "o",
+        "token": token,
+        "created_at": sa.func.current_timestamp(),
+    }
+
+
+def _drive(digest: str, identity_text: str) -> dict[str, object]:
+    return {
+        "digest": digest,
+        "identity": identity_text,
+        "host": "h",
+        "address": PLACE.address,
+        "dirty": True,
+        "retired": False,
+        "reason": "",
+        "changed_at": sa.func.current_timestamp(),
+    }
 
 
 def _row(number: int, identity_text: str | None) -> dict[str, object]:

@@ -132,6 +132,10 @@ def _lines(db: sa.Connection, query: sa.Select[Any]) -> list[HistoryRow]:
     lines: list[HistoryRow] = []
     for values in readable(db, query, _COLUMNS, _HISTORY.c.seq):
         row = dict(zip(names, values, strict=True))
+        word = row["event"]
+        if rows.is_of_another_release(word):
+            # Its states say what it did; left out, a slot would seem to have skipped a step.
+            row |= {"event": None, "reason": f"{word} (of another release): {row['reason']}"}
         try:
             line = rows.history_row(row)
         except (ValueError, RecursionError) as error:

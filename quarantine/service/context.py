@@ -46,8 +46,7 @@ def _held_by(store: Store, record: SlotRecord) -> Initiator | None:
     if record.certificate is None or record.custody is not None:
         return None
     lines = store.newest_history(record.slot, _NEWEST)
-    # The newest line with an event is the last change of state; notes and looks have none.
-    last = next((line for line in reversed(lines) if line.event is not None), None)
+    last = next((line for line in reversed(lines) if line.became is not None), None)
     if last is None or last.event is not Event.HELD or last.source is not State.AVAILABLE:
         return None
     # The record was written since the hold, and Placement looked at: the slot is reserved by then.

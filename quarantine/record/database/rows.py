@@ -136,7 +136,7 @@ def history_rows(found: Iterable[Row]) -> list[HistoryRow]:
     """
     lines: list[HistoryRow] = []
     for row in found:
-        if _is_of_another_release(row["event"]):
+        if is_of_another_release(row["event"]):
             LOG.warning("history line %s is of another release: %s", row["seq"], row["event"])
             lines.append(history_row({**row, "event": None}))
             continue
@@ -148,7 +148,8 @@ def history_rows(found: Iterable[Row]) -> list[HistoryRow]:
     return lines
 
 
-def _is_of_another_release(event: object) -> bool:
+def is_of_another_release(event: object) -> bool:
+    """Whether an event is a word that only another release knows, and no damage."""
     known = event is None or event in list(Event)
     return not known and isinstance(event, str) and bool(_WORD.fullmatch(event))
 

@@ -178,6 +178,19 @@ def test_a_history_of_new_events_is_read_by_its_states(store: Store, cloud: Clou
     assert [line.became for line in store.history(SLOT)] == [line.became for line in before]
 
 
+def test_who_reads_a_history_is_told_of_an_event_of_another_release(
+    store: Store, cloud: Cloud
+) -> None:
+    enrolled(store, cloud, SLOT)
+    before = store.history(SLOT)
+    rewrite(store, models.history, "event", "sealed", revision=before[-1].revision)
+    odd = before[-1]
+    said = replace(odd, event=None, reason=f"sealed (of another release): {odd.reason}")
+    assert store.newest_history(SLOT, 9) == [*before[:-1], said]
+    assert store.history_page(SLOT, limit=9)[0] == [*before[:-1], said]
+    assert store.fleet_history(limit=9)[0] == [said, *before[:-1][::-1]]
+
+
 def test_an_approved_document_of_a_newer_release_is_not_half_obeyed(store: Store) -> None:
     store.put_policy(POLICY, Initiator("somebody"))
     text = newer(codec.canonical(POLICY).decode())

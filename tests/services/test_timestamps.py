@@ -121,6 +121,33 @@ def test_an_answer_that_does_not_hold_is_refused_and_asked_for_again(
     assert heads.turn()
 
 
+def _changed(answer: bytes) -> bytes:
+    """As an authority says that it granted a stamp with changes."""
+    granted = bytes.fromhex("3003020100")
+    assert answer.count(granted) == 1
+    return answer.replace(granted, bytes.fromhex("3003020101"))
+
+
+def test_a_stamp_that_was_granted_with_changes_is_one(
+    heads: HeadDirectory, tsa: Tsa, tmp_path: Path
+) -> None:
+    """RFC 3161, 2.4.2; it is kept as it came, and OpenSSL takes it too."""
+    tsa.spoil = _changed  # type: ignore[assignment]
+    assert heads.turn()
+    one = heads.newest()
+    assert one is not None
+    kept = stamp_of(one).read_bytes()
+    assert bytes.fromhex("3003020101") in kept
+    assert verified(tsa.ca, one, stamp_of(one))
+    roots = stamps.roots_of(tsa.ca.read_bytes(), "ca")
+    assert stamps.check(kept, one.read_bytes(), roots)
+    with pytest.raises(BadInputError, match="over these bytes"):
+        stamps.check(kept, b"other", roots)
+    other = Tsa(tmp_path)
+    with pytest.raises(BadInputError, match="one that holds"):
+        stamps.check(kept, one.read_bytes(), stamps.roots_of(other.ca.read_bytes(), "ca"))
+
+
 def test_an_answer_to_another_question_is_refused(heads: HeadDirectory, tsa: Tsa) -> None:
     assert heads.stamp is not None
     for data in (b"other", b"data"):  # another digest; the digest, and another nonce

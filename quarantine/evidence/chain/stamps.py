@@ -15,7 +15,7 @@ from types import ModuleType
 from cryptography import x509
 
 from quarantine.errors import BadInputError
-from quarantine.evidence.chain.derorder import sorted_certificates
+from quarantine.evidence.chain.derorder import as_granted, sorted_certificates
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,10 @@ def check(
     """
     client = library()
     try:
-        response = client.decode_timestamp_response(sorted_certificates(answer))
+        # RFC 3161, 2.4.2: a stamp comes with either status, granted or granted with changes. What
+        # may be changed is checked below: the bytes, the nonce, who signed it.
+        der = as_granted(sorted_certificates(answer))
+        response = client.decode_timestamp_response(der)
         if response.status != client.PKIStatus.GRANTED:
             said = "; ".join(response.status_string)[:200]
             raise BadInputError(

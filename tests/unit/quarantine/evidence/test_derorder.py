@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quarantine.evidence.chain.derorder import sorted_certificates
+from quarantine.evidence.chain.derorder import as_granted, sorted_certificates
 
 
 def der(tag: int, content: bytes) -> bytes:
@@ -44,3 +45,22 @@ def test_what_is_none_comes_back_as_it_is(place: int, junk: bytes) -> None:
         found = sorted_certificates(raw)
         assert len(found) == len(raw)
         assert sorted(found) == sorted(raw)
+
+
+@pytest.mark.parametrize(
+    ("status", "after"),
+    [
+        ("3003020101", "3003020100"),
+        ("3006020101030100", "3006020100030100"),
+        ("3003020102", "3003020102"),
+        ("300402020001", "300402020001"),
+        ("3000", "3000"),
+    ],
+)
+def test_granted_with_changes_is_granted_and_nothing_else_is(status: str, after: str) -> None:
+    def answer(text: str) -> bytes:
+        body = bytes.fromhex(text) + bytes.fromhex("3000")
+        return bytes([0x30, len(body)]) + body
+
+    assert as_granted(answer(status)) == answer(after)
+    assert as_granted(bytes.fromhex("30053003020101")) == bytes.fromhex("30053003020101")

@@ -88,7 +88,8 @@ class Exporter:
         if environ.get("PATH_INFO") != "/metrics":
             return _plain(start_response, "404 Not Found", b"see /metrics\n")
         if method not in ("GET", "HEAD"):
-            return _plain(start_response, "405 Method Not Allowed", b"GET or HEAD\n")
+            allow = ("Allow", "GET, HEAD")  # RFC 9110, 15.5.6 asks for it
+            return _plain(start_response, "405 Method Not Allowed", b"GET or HEAD\n", allow)
         body = self.exposition()
         start_response(
             "200 OK", [("Content-Type", CONTENT_TYPE), ("Content-Length", str(len(body)))]
@@ -141,7 +142,9 @@ def require_library() -> None:
         ) from error
 
 
-def _plain(start_response: StartResponse, status: str, body: bytes) -> list[bytes]:
-    headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))]
+def _plain(
+    start_response: StartResponse, status: str, body: bytes, *more: tuple[str, str]
+) -> list[bytes]:
+    headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(body))), *more]
     start_response(status, headers)
     return [body]

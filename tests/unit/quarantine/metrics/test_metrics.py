@@ -670,6 +670,7 @@ def test_as_an_application(site: Site, method: str, path: str, status: str) -> N
     ((found, headers),) = said
     assert found == status
     assert bool(body) == (method != "HEAD")
+    assert dict(headers).get("Allow") == ("GET, HEAD" if status.startswith("405") else None)
     if found == "200 OK":
         assert dict(headers)["Content-Type"] == text.CONTENT_TYPE
 

@@ -138,7 +138,7 @@ class Absences:
                 "min: drives absent, not in device_spec, or its compute service was deleted. They "
                 "are not on offer; bring them back, or retire them",
             )
-        present = {f"host {host}" for host in hosts}
+        present = {f"host {host}" for host in hosts} | silenced
         for name in sorted({f"host {r.slot.host}" for r in records if _is_put_away(r)} - present):
             text = "those that Placement does not show are retired or held"
             self._told.end(name, code, text)

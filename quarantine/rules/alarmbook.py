@@ -276,25 +276,32 @@ class StandingAlarms:
 
     def __init__(self) -> None:
         self._told: set[tuple[str, AlarmCode]] = set()
+        self._hushed: set[tuple[str, AlarmCode]] = set()
+        """Told once, and not told again yet."""
 
     def tell(self, subject: object, code: AlarmCode, text: str) -> None:
         """Alarms, unless that is known."""
         if (str(subject), code) not in self._told:
             self._told.add((str(subject), code))
+            self._hushed.discard((str(subject), code))
             alarm(subject, code, text)
 
     def end(self, subject: object, code: AlarmCode, text: str) -> None:
         """Says that it is over, and how, where it was told."""
-        if (str(subject), code) in self._told:
+        if (str(subject), code) in self._told | self._hushed:
             self._told.discard((str(subject), code))
+            self._hushed.discard((str(subject), code))
             over(subject, code, text)
 
     def hush(self, subjects: Iterable[object], code: AlarmCode) -> None:
-        """Forgets that people were told: nothing is over, and they are told again later."""
-        self._told -= {(str(subject), code) for subject in subjects}
+        """Nothing is over, and people are told again where it lasts longer than their silence."""
+        quiet = self._told & {(str(subject), code) for subject in subjects}
+        self._told -= quiet
+        self._hushed |= quiet
 
     def end_others(self, present: Iterable[object], code: AlarmCode, text: str) -> None:
         """Ends it for all subjects that are not ``present``."""
         named = {str(subject) for subject in present}
-        for subject in sorted(s for s, c in self._told if c is code and s not in named):
+        known = self._told | self._hushed
+        for subject in sorted(s for s, c in known if c is code and s not in named):
             self.end(subject, code, text)

@@ -65,6 +65,8 @@ class HostLiveness:
     """Whom that alarm counted."""
     _left: set[str] = field(default_factory=set)
     """Who was silent still when most were heard again."""
+    _hushed: set[str] = field(default_factory=set)
+    """Whom people were told of by himself, and a maintenance silences since."""
     _began: datetime = field(init=False)
 
     def __post_init__(self) -> None:
@@ -92,14 +94,16 @@ class HostLiveness:
         quiet = Maintenances.of(self.store.maintenances()).hosts if late else frozenset()
         # Nothing is over for them: who is silent when it ends is told of then.
         hushed = quiet & late.keys()
-        self._told -= hushed
-        late = {name: at for name, at in late.items() if name not in quiet}
-        for name in sorted((named & self._told) - late.keys()):
+        self._hushed |= named & hushed
+        for name in sorted((named | self._hushed) - late.keys()):
             over(f"host {name}", AlarmCode.HOST_SILENT, "it is heard again, or removed")
-        self._told &= late.keys()
+        self._hushed &= late.keys()
+        self._told &= late.keys() - hushed
+        late = {name: at for name, at in late.items() if name not in quiet}
         alone = self._tell_many(late, len(heard), now, hushed)
         for name in sorted(alone.keys() - self._told):
             self._tell(name, (now - alone[name]).total_seconds())
+        self._hushed -= self._told
         return frozenset(self._told)
 
     def _tell(self, name: str, age: float) -> None:

@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from eraser.protocol.identity import Slot
+from eraser.protocol.report import Hello
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cloud.facts import View
 from quarantine.doors import MACHINE
@@ -224,6 +225,28 @@ def test_one_that_was_told_before_is_told_again_and_never_called_over(
     assert len(alarms(caplog)) == 1
 
 
+def test_a_host_that_is_heard_while_it_is_silenced_is_called_over(
+    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody else would say so: what people were called for would stand until a restart."""
+    erasing(store, ONE)
+    silence = HostLiveness(store, 420.0, 21600.0, clock)
+    clock.forward(421)
+    assert silence.check() == {"cmp1"}
+    store.put_maintenance(HOST, until=clock() + timedelta(hours=1), reason="fans", by=ADA)
+    assert silence.check() == frozenset()
+    alarms(caplog)
+    store.host_seen("cmp1", 1, Hello("cmp1", LIFE, 1, "1", (), ()))
+    for _ in range(2):
+        assert silence.check() == frozenset()
+    assert alarms(caplog) == ["over: host-silent host cmp1: it is heard again, or removed"]
+    clock.forward(421)
+    silence.check()
+    clock.forward(3600)
+    assert silence.check() == {"cmp1"}
+    assert len(alarms(caplog)) == 1
+
+
 def test_a_slot_alone_silences_no_host(store: Store, clock: Clock) -> None:
     erasing(store, ONE)
     silence = HostLiveness(store, 420.0, 21600.0, clock)
@@ -246,6 +269,14 @@ def test_absent_slots(caplog: pytest.LogCaptureFixture) -> None:
     assert alarms(caplog) == [], "nothing is over"
     teller.tell(Absence(80), away, LATER)
     assert len(alarms(caplog)) == len(hosts_of), "and told again"
+    teller.tell(Absence(80), away, LATER, quiet)
+    back = [replace(record, provider_generation=1) for record in away]
+    alarms(caplog)
+    for _ in range(2):
+        teller.tell(Absence(80), back, LATER, quiet)
+    over = alarms(caplog)
+    assert len(over) == len(hosts_of)
+    assert all(text.startswith("over: slots-absent host ") for text in over)
 
 
 def of(subject: Subject, until: datetime | None) -> maintenance.Maintenance:

@@ -36,7 +36,8 @@ _AT_WORK: Final = CASE_OPEN | {State.RELEASED}
 
 
 class Brake:
-    """Of one process, since its start."""
+    """Of one process, since its start. The service and its worker have one each, as has each
+    further control plane: all together may take so many times as many drives off offer."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._now = monotonic

@@ -282,12 +282,13 @@ class Plane:
     def _worker(self) -> None:
         """As ``nvme-quarantine worker``: a thread for each lane of the intake."""
         stop = _Doorbell(self.world, self.broker)
+        too_long = intake.TooLong()
         for name, kinds in intake.LANES.items():
-            doors.Thread(self.world, self._lane, name, (kinds, stop, name)).start()
+            doors.Thread(self.world, self._lane, name, (kinds, stop, name, too_long)).start()
         while True:
             self.world.sleep(_FOR_EVER)
 
-    def _lane(self, kinds: Any, stop: Any, name: str) -> None:
+    def _lane(self, kinds: Any, stop: Any, name: str, too_long: intake.TooLong) -> None:
         with self._assembled() as assembly:
             lane = intake.Lane(
                 kinds,
@@ -295,6 +296,7 @@ class Plane:
                 assembly.lists,
                 assembly.store.host_names,
                 self.world.monotonic,
+                too_long,
             )
             intake.run(lane, stop, name)
 

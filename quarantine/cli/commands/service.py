@@ -196,7 +196,7 @@ def take_messages(assembly: Callable[[], Assembly], parent: int | None) -> None:
 
 
 def _take_messages(assembly: Callable[[], Assembly], parent: int | None) -> None:
-    from quarantine.service.inbound.intake import LANES, URGENT, Lane, Reached, run
+    from quarantine.service.inbound.intake import LANES, URGENT, Lane, Reached, TooLong, run
 
     stop = threading.Event()
     on_signals(stop.set)
@@ -204,9 +204,10 @@ def _take_messages(assembly: Callable[[], Assembly], parent: int | None) -> None
         # A parent that was killed tells nobody to stop.
         threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
     lanes = []
+    too_long = TooLong()
     for name, kinds in LANES.items():
         own = assembly()  # it is not thread safe
-        lane = Lane(kinds, own.inbox, own.lists, own.store.host_names)
+        lane = Lane(kinds, own.inbox, own.lists, own.store.host_names, too_long=too_long)
         reached = Reached(own.store)
         # One lane is enough to say that the broker was reached: that which drives wait for.
         words = (lane, stop, name, reached) if kinds is URGENT else (lane, stop, name)

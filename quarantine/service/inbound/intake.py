@@ -92,6 +92,31 @@ class ReadsLists(Protocol):
     def drop(self, key: str) -> None: ...
 
 
+class TooLong:
+    """Hosts with a list whose last entry was too long to be read. Threads may share one: people are
+    called for a host, and it is over when it is so of each of its lists, whoever takes them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kinds: dict[str, set[MessageKind]] = {}
+        self._told = StandingAlarms()
+
+    def tell(self, kind: MessageKind, host: str, text: str) -> None:
+        """The last entry of that list was too long."""
+        with self._lock:
+            self._kinds.setdefault(host, set()).add(kind)
+            self._told.tell(f"host {host}", AlarmCode.MESSAGE_TOO_LONG, text)
+
+    def end(self, kind: MessageKind, host: str) -> None:
+        """It was not."""
+        with self._lock:
+            kinds = self._kinds.get(host, set())
+            kinds.discard(kind)
+            if not kinds and self._kinds.pop(host, None) is not None:
+                text = "the host sends shorter ones again"
+                self._told.end(f"host {host}", AlarmCode.MESSAGE_TOO_LONG, text)
+
+
 @dataclass
 class Lane:
     """Takes some kinds of messages; not thread safe. :meth:`turn` does a round and returns."""
@@ -102,16 +127,14 @@ class Lane:
     registered: Callable[[], Sequence[str]]
     """The hosts' names. Raises :class:`UnavailableError`."""
     clock: Callable[[], float] = time.monotonic
+    too_long: TooLong = field(default_factory=TooLong)
+    """All lanes of a process have one."""
     _hosts: Sequence[str] = ()
     _read_at: float | None = None
     _last: dict[MessageKind, str] = field(default_factory=dict)
     """The host that was served last, by kind: its turn ends with it."""
     _put_off: dict[str, float] = field(default_factory=dict)
     """When a list's first entry is tried again."""
-    _long: StandingAlarms = field(default_factory=StandingAlarms)
-    """Hosts that have such a list."""
-    _too_long: set[str] = field(default_factory=set)
-    """Lists whose last entry was too long to be read."""
     _ringing: dict[tuple[str, str], float] = field(default_factory=dict)
     """Bells that want to be rung once more, and when: see ``bells``."""
 
@@ -190,22 +213,17 @@ class Lane:
 
     def _is_too_long(self, kind: MessageKind, host: str, entry: bytes) -> bool:
         """No honest host's; people hear of it once, until the host says something shorter."""
-        most, name = LONGEST.get(kind), key(kind, host)
-        subject, code = f"host {host}", AlarmCode.MESSAGE_TOO_LONG
-        if most is not None and len(entry) > most:
-            self._too_long.add(name)
-            self._long.tell(
-                subject,
-                code,
-                f"expected at most {most} bytes in a {kind}, found {len(entry)}: dropped, as are "
-                "all that follow; look at the host",
-            )
-            return True
-        if name in self._too_long:
-            self._too_long.discard(name)
-            if not any(key(other, host) in self._too_long for other in self.kinds):
-                self._long.end(subject, code, "the host sends shorter ones again")
-        return False
+        most = LONGEST.get(kind)
+        if most is None or len(entry) <= most:
+            self.too_long.end(kind, host)
+            return False
+        self.too_long.tell(
+            kind,
+            host,
+            f"expected at most {most} bytes in a {kind}, found {len(entry)}: dropped, as are all "
+            "that follow; look at the host",
+        )
+        return True
 
     def _handle(self, kind: MessageKind, host: str, text: str) -> bool:
         """Runs one message; whether it is done with. A refused one is: it is on record."""

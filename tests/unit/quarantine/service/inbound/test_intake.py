@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import json
 import threading
+import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from eraser.protocol.policy import Method
 from eraser.protocol.report import REPORT_TYPE, NamespaceId, StatusCount
 from eraser.protocol.transport import messaging
 from eraser.protocol.transport.signing import PrivateKey
+from quarantine.cli.commands import service
 from quarantine.errors import BadInputError, ConflictError, RefusedError, UnavailableError
 from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotChanges
@@ -205,6 +208,37 @@ def test_a_report_that_is_too_long_delays_nobodys(
         assert urgent.turn() == [("report", "a1")]
     assert caplog.text.count("ALARM message-too-long host a: ") == 3
     assert caplog.text.count("over: message-too-long host a: ") == 3
+
+
+def test_what_one_lane_can_read_ends_no_alarm_of_another(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """People are called for the host, once, and it is over when nothing of it is too long."""
+    inbox, lists, stops = FakeInbox(), FakeLists(), list[Callable[[], None]]()
+    store = SimpleNamespace(host_names=lambda: ["a"], note_pass=lambda *_: None)
+    monkeypatch.setattr(service, "on_signals", stops.append)
+    made = SimpleNamespace(inbox=inbox, lists=lists, store=store)
+    worker = threading.Thread(target=service._take_messages, args=(lambda: made, None))
+    worker.start()
+
+    def says(kind: MessageKind, text: str) -> None:
+        lists.push(kind, "a", text)
+        deadline = time.monotonic() + 20
+        while lists.lists[key(kind, "a")] and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not lists.lists[key(kind, "a")]
+
+    try:
+        for kind in (MessageKind.REPORT, MessageKind.HELLO):
+            says(kind, "x" * (LONGEST[kind] + 1))
+        says(MessageKind.HELLO, "short")
+        assert caplog.text.count("ALARM message-too-long host a: ") == 1
+        assert "over: " not in caplog.text
+        says(MessageKind.REPORT, "short")
+        assert caplog.text.count("over: message-too-long host a: ") == 1
+    finally:
+        stops[0]()
+        worker.join(20)
 
 
 def test_the_case_of_a_report_that_is_too_long_is_not_lost(

@@ -64,10 +64,19 @@ class GateStatus:
             exemptions = audit.exemptions(self._state_dir)
         except (EraserError, OSError) as error:
             LOG.error("the gate refuses every guest with a drive: %s", error)
-            return GateTestimony(_closed(seen, error), (), (), ())
+            why = f"the gate refuses all guests with drives: {error}"
+            return GateTestimony(_not_known(seen, why), (), (), ())
+        domains_seen: tuple[DomainSeen, ...] = ()
+        try:
+            domains_seen = self._domains(book, exemptions.addresses)
+        except (EraserError, OSError) as error:
+            LOG.error("the hello names no domains: %s", error)
+            # No domains is also what a host without guests says: whoever got past the gate would
+            # be missed.
+            seen = _not_known(seen, f"which guests have drives cannot be told: {error}")
         return GateTestimony(
             defences=seen,
-            domains=self._domains(book, exemptions.addresses),
+            domains=domains_seen,
             tickets=books.seen_tickets(book),
             allowances=book.used_allowances,
             exemptions=tuple(self._exempt(book, exemptions)),
@@ -90,11 +99,8 @@ class GateStatus:
         return facts.defences_seen(self._host, self._run_dir, made, drift)
 
     def _domains(self, book: Book, exempt: frozenset[str]) -> tuple[DomainSeen, ...]:
-        try:
-            listed = domains.listed(self._host)
-        except (EraserError, OSError) as error:
-            LOG.error("the hello names no domains: %s", error)
-            return ()
+        """Raises ``EraserError`` and ``OSError`` where they cannot be read."""
+        listed = domains.listed(self._host)
         known = {entry.address for entry in book.entries}
         # The control plane takes no longer list; the running ones stand first in it.
         return tuple(self._seen(listed, book, known, exempt))[:MAX_DOMAINS]
@@ -161,10 +167,11 @@ def _short(text: str, limit: int) -> str:
     return "".join(each if each.isprintable() else "?" for each in text[:limit])
 
 
-def _closed(seen: tuple[DefenceSeen, ...], error: Exception) -> tuple[DefenceSeen, ...]:
-    """A gate that lets nobody in is no defence to offer drives behind."""
+def _not_known(seen: tuple[DefenceSeen, ...], why: str) -> tuple[DefenceSeen, ...]:
+    """A gate that lets nobody in is no defence to offer drives behind, nor is one of which nobody
+    can tell who got past it."""
     return tuple(
-        standing.unknown(Defence.HOOK, f"the gate refuses all guests with drives: {error}")
+        standing.unknown(Defence.HOOK, why)
         if each.defence is Defence.HOOK and each.standing is DefenceStanding.PRESENT
         else each
         for each in seen

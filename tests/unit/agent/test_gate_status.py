@@ -29,6 +29,7 @@ from eraser.protocol.ticket import (
     MAX_EXEMPTIONS,
     AllowanceUsed,
     Defence,
+    DefenceSeen,
     DefenceStanding,
     DomainSeen,
     GateTestimony,
@@ -208,11 +209,24 @@ def test_a_damaged_book_is_told_as_a_gate_that_is_no_defence(
     assert "damaged" in hook.detail
 
 
-def test_a_damaged_domain_file_costs_the_domains_only(rig: Rig) -> None:
+def test_domains_that_cannot_be_read_are_not_told_as_a_host_without_guests(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     rig.book(SlotEntry(ADDRESS, ticket=KEPT))
+    well = tuple(DefenceSeen(each, DefenceStanding.PRESENT, "") for each in Defence)
+    monkeypatch.setattr(GateStatus, "defences", lambda _: well)
+    monkeypatch.setattr(cli_gate, "Host", lambda: Host(rig.root))
     rig.put("etc/libvirt/qemu/x.xml", "<domain")
     seen = rig.witness.gate()
     assert (seen.domains, len(seen.tickets)) == ((), 1)
+    hook, *others = seen.defences
+    assert (hook.defence, hook.standing) == (Defence.HOOK, DefenceStanding.UNKNOWN)
+    assert "which guests have drives" in hook.detail
+    assert "x.xml" in hook.detail
+    assert {each.standing for each in others} == {DefenceStanding.PRESENT}
+    argv = ["gate", "status", "--state-dir", str(rig.state), "--run-dir", str(rig.run)]
+    assert cli.main(argv) == 1
+    assert "x.xml" in capsys.readouterr().out
 
 
 def test_a_damaged_record_of_host_setup_is_unknown(rig: Rig) -> None:

@@ -1,7 +1,8 @@
 """Which processes have a drive open, in whatever mount namespace they live.
 
 A descriptor is judged by the device behind it, because QEMU and containers have a /dev of their own
-where names mean nothing; the text of the link is a second witness for VFIO and PCI resources.
+where names mean nothing; the text of the link is a second witness for VFIO and PCI resources, where
+the kernel does not tell that it is something else.
 
 The kernel's own memory answers, never a file server (:mod:`eraser.host.statx`), and it is a child
 that asks: whatever keeps it, keeps no case. Not seen: files that an io_uring holds without a
@@ -25,6 +26,7 @@ _GONE = (errno.ENOENT, errno.ESRCH, errno.EINVAL)
 _NO_NODE = (errno.ESTALE, errno.ENOTCONN, errno.EACCES, errno.EIO, errno.EHOSTDOWN, errno.ETIMEDOUT)
 """What a file server says, or somebody in its place. The type of a device node that a process has
 open is in the kernel's memory: looking it up meets none of these."""
+_VFIO = "/vfio/"
 _VFIO_DEVICE = "anon_inode:[vfio-device]"
 _DEVICE = "vfio-device"
 LOOK_SECONDS = 30.0
@@ -164,12 +166,13 @@ def _openers(
 ) -> list[Found] | str:
     """As :func:`openers`, which tells where it is; in words what could not be read."""
     found: list[Found] = []
+    majors = _vfio_majors(host)
     for pid in processes:
         at(pid)
         try:
             for table in _tables(host, pid):
                 for number in _descriptors(host, table):
-                    opener = _opener(host, pid, table, number, devices, tuple(names))
+                    opener = _opener(host, pid, table, number, devices, tuple(names), majors)
                     if opener is not None:
                         found.append(opener)
         except OSError as error:
@@ -204,6 +207,7 @@ def _opener(
     number: str,
     devices: frozenset[tuple[bool, int]],
     suffixes: tuple[str, ...],
+    majors: frozenset[int] | None,
 ) -> Found | None:
     path = host.path(f"{table}/{number}")
     try:
@@ -219,15 +223,63 @@ def _opener(
         return None  # socket:[1], pipe:[2]
     # A node that was removed and is still open holds the drive all the same.
     plain = target.removesuffix(" (deleted)")
+    named = next(filter(plain.endswith, suffixes), "")
     device: tuple[bool, int] | None = None
     try:
         device = statx.device(path)
+        # Anybody may call a file of his own /tmp/vfio/9, and keep the drive from its erase by that.
+        if named and _is_other(host, table, number, device, named, majors):
+            named = ""
     except OSError as error:
         if error.errno not in (*_GONE, *_NO_NODE):
             raise
-    if device in devices or (suffixes and plain.endswith(suffixes)):
+    if device in devices or named:
         return pid, command(host, pid), target, device
     return None
+
+
+def _is_other(
+    host: Host,
+    table: str,
+    number: str,
+    device: tuple[bool, int] | None,
+    named: str,
+    majors: frozenset[int] | None,
+) -> bool:
+    """Whether what is open is something else than its name says. Raises ``OSError``."""
+    if named.startswith(_VFIO):
+        block, rdev = device or (True, 0)
+        return block or (majors is not None and os.major(rdev) not in majors)
+    # A PCI resource is a plain file of sysfs. Where the mount is not told, as of one that was taken
+    # away since, the name counts.
+    return device is not None or _kind_of_mount(host, table, number) not in ("sysfs", "")
+
+
+def _vfio_majors(host: Host) -> frozenset[int] | None:
+    """The numbers that the kernel gave to VFIO's groups and devices (``vfio`` and ``vfio-dev`` in
+    drivers/vfio/group.c and device_cdev.c); None where they cannot be read."""
+    try:
+        lines = host.text("/proc/devices").partition("Block devices:")[0].splitlines()
+    except OSError:
+        return None
+    pairs = (line.split(maxsplit=1) for line in lines)
+    return frozenset(int(pair[0]) for pair in pairs if pair[1:] and pair[1].startswith("vfio"))
+
+
+def _kind_of_mount(host: Host, table: str, number: str) -> str:
+    """The kind of file system that a descriptor's file is on, as its process sees it; empty where
+    that is not told. From the kernel's memory alone. Raises ``OSError``."""
+    told = dict(
+        line.split(":", 1)
+        for line in host.text(f"{table}info/{number}").splitlines()
+        if ":" in line
+    )
+    mount = told.get("mnt_id", "").strip()
+    for line in host.text(f"{os.path.dirname(table)}/mountinfo").split("\n"):
+        # As in _mountinfo: what stands behind the lone hyphen begins with the kind.
+        if mount and line.startswith(f"{mount} "):
+            return line.partition(" - ")[2].partition(" ")[0]
+    return ""
 
 
 def _vfio_device(told: str) -> str:
@@ -251,11 +303,11 @@ def vfio_handles(
     host, names, places = function.host, set[str](), list[str]()
     if (group := function.iommu_group) is not None:
         # Everybody who has the group can have the function, by whichever device of the group.
-        names |= {f"/vfio/{group}", f"/vfio/noiommu-{group}"}
+        names |= {f"{_VFIO}{group}", f"{_VFIO}noiommu-{group}"}
         places += [f"/sys/class/vfio/{group}", f"/sys/class/vfio/noiommu-{group}"]
     names.add(f"/{function.address}/{_DEVICE}")
     for entry in host.children(f"{function.directory}/vfio-dev"):
-        names.add(f"/vfio/devices/{entry}")
+        names.add(f"{_VFIO}devices/{entry}")
         places.append(f"{function.directory}/vfio-dev/{entry}")
     for entry in host.children(function.directory):
         # resourceN maps the function's registers past any driver.

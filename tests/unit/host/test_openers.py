@@ -113,6 +113,53 @@ def test_a_long_answer_comes_whole() -> None:
     assert bounded.done_alone(CHILDREN, lambda _at: ["x" * 1_000_000], 5) == ["x" * 1_000_000]
 
 
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """One process with two files open; the kernel gave VFIO the numbers of memory devices."""
+    (tmp_path / "proc/50/fd").mkdir(parents=True)
+    (tmp_path / "proc/50/fdinfo").mkdir()
+    (tmp_path / "proc/50/mountinfo").write_text(
+        "30 22 8:1 / / rw - ext4 /dev/sda1 rw\n31 30 0:20 / /sys rw - sysfs sysfs rw\n"
+    )
+    (tmp_path / "proc/devices").write_text("Character devices:\n  1 vfio\n\nBlock devices:\n")
+    return tmp_path
+
+
+def _held(machine: Path, name: str, leads_to: str | None) -> bool:
+    """Whether the process counts that has a file of that name open; a plain file, or a device."""
+    file = machine / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if leads_to is None:
+        file.touch()
+    else:
+        file.symlink_to(leads_to)
+    (machine / "proc/50/fd/3").symlink_to(file)
+    names = frozenset({"/vfio/9", "/0000:01:00.0/resource0"})
+    return bool(openers.openers(Host(machine), [50], frozenset(), names))
+
+
+@pytest.mark.parametrize("leads_to", [None, "/", "/dev/tty"], ids=["file", "directory", "device"])
+def test_a_file_that_is_only_called_like_vfio_is_not_held(
+    machine: Path, leads_to: str | None
+) -> None:
+    """Any user may have one, with any device of the host mounted over it by that name."""
+    assert not _held(machine, "home/ada/vfio/9", leads_to)
+
+
+def test_a_vfio_device_that_sysfs_knows_no_more_is_held_by_its_name(machine: Path) -> None:
+    assert _held(machine, "dev/vfio/9", "/dev/zero")
+
+
+@pytest.mark.parametrize(
+    ("mount", "held"), [("30", False), ("31", True), ("99", True)], ids=["disk", "sysfs", "gone"]
+)
+def test_a_pci_resource_is_known_by_the_file_system_that_it_is_on(
+    machine: Path, mount: str, held: bool
+) -> None:
+    (machine / "proc/50/fdinfo/3").write_text(f"pos:\t0\nmnt_id:\t{mount}\nino:\t116\n")
+    assert _held(machine, "home/0000:01:00.0/resource0", None) is held
+
+
 def test_a_thread_that_ended_hides_no_other_one(tmp_path: Path) -> None:
     """It was listed, and its table was gone before that could be read."""
     nobody = 1 << 23  # above the kernel's largest process number

@@ -237,7 +237,7 @@ def _gather(
         vfio_users=tuple(guests),
         openers=tuple(user for user in users if user not in guests),
         system_disks=usage.system_disks(host, _system_mounts(mounts)),
-        mounted=tuple(usage.mounted(nodes, every_mount)),
+        mounted=tuple(usage.mounted(nodes, every_mount, usage.kinds_without_device(host))),
         swapping=tuple(usage.swapping(host, nodes)),
         stacked=tuple(usage.stacked(host, nodes)),
         exported=tuple(usage.exported(host, nodes)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from eraser.host.openers import MountLine, unescape
@@ -122,15 +122,31 @@ def _physical(host: Host, numbers: str) -> Iterator[str]:
         yield from _physical(host, host.text(f"/sys/class/block/{slave}/dev"))
 
 
-def mounted(nodes: Iterable[Node], mounts: Iterable[MountLine]) -> Iterator[str]:
-    """One reason per mount of a node in any mount namespace."""
+def mounted(
+    nodes: Iterable[Node], mounts: Iterable[MountLine], without_device: Collection[str]
+) -> Iterator[str]:
+    """One reason per mount of a node in any mount namespace; ``without_device`` are kinds of file
+    systems (:func:`kinds_without_device`)."""
     numbers = {node.numbers: node.name for node in nodes if node.block}
     # btrfs shows numbers of its own in mountinfo; its source still names the device.
     names = {f"/dev/{name}" for name in numbers.values()}
     for mount in mounts:
-        if mount.numbers in numbers or mount.source in names:
+        # To a tmpfs or an overlay the source is a word like any other, which any user may choose in
+        # a namespace of his own. FUSE tells a kind of its own behind a dot.
+        by_source = mount.source in names and mount.kind.partition(".")[0] not in without_device
+        if mount.numbers in numbers or by_source:
             name = numbers.get(mount.numbers, mount.source)
             yield f"{name} is mounted at {mount.point} (process {mount.pid})"
+
+
+def kinds_without_device(host: Host) -> frozenset[str]:
+    """Kinds of file systems that need no device (proc(5), /proc/filesystems); none where that is
+    not told, so that each source counts."""
+    try:
+        lines = host.text("/proc/filesystems").splitlines()
+    except OSError:
+        return frozenset()
+    return frozenset(line.split()[1] for line in lines if line.startswith("nodev\t"))
 
 
 def swapping(host: Host, nodes: Iterable[Node]) -> Iterator[str]:

@@ -451,6 +451,25 @@ def test_what_is_not_this_drives_is_no_use(fake: FakeHost) -> None:
     assert prove(fake)
 
 
+@pytest.mark.parametrize("kind", ["tmpfs", "overlay", "fuse.mine"])
+def test_a_source_that_any_user_may_choose_is_no_mount_of_the_drive(
+    fake: FakeHost, kind: str
+) -> None:
+    fake.put("/proc/filesystems", "nodev\ttmpfs\nnodev\toverlay\nnodev\tfuse\n\tbtrfs")
+    mountinfo(f"30 22 0:44 / /x rw - {kind} /dev/nvme5n1 rw")(fake)
+    assert prove(fake)
+
+
+@pytest.mark.parametrize("kind", ["btrfs", "odd"])
+def test_any_other_kind_of_mount_is_of_the_drive_that_is_its_source(
+    fake: FakeHost, kind: str
+) -> None:
+    fake.put("/proc/filesystems", "nodev\ttmpfs\n\tbtrfs")
+    mountinfo(f"30 22 0:44 / /x rw - {kind} /dev/nvme5n1 rw")(fake)
+    with pytest.raises(InUseError, match="nvme5n1 is mounted at /x"):
+        prove(fake)
+
+
 @pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028"])
 def test_a_mount_point_with_an_odd_name_keeps_nobody_from_the_proof(
     fake: FakeHost, odd: str

@@ -50,6 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
         metavar="ADDRESS",
         help="every slot of this host that tenants' drives are in",
     )
+    parser.add_argument(
+        "--fewer",
+        action="store_true",
+        help="drop the rules of slots that an earlier run was given and this one is not",
+    )
     doing = parser.add_mutually_exclusive_group()
     doing.add_argument("--dry-run", action="store_true", help="show the changes only")
     doing.add_argument(
@@ -77,6 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
     Raises ``EraserError``.
     """
     root: Path = arguments.root
+    before = _before(arguments)
+    _all_slots(arguments, before)
     settings = _settings(arguments)
     changes = hostrules.plan(arguments.pci, root)
     warnings = [change.warning for change in changes if change.warning]
@@ -90,7 +97,6 @@ def run(arguments: argparse.Namespace) -> int:
             "no libvirt on this host, so no hook is installed; run host-setup again if one comes"
         )
     needed = [change for change in changes if change.needed]
-    before = _before(arguments)
     # Commands that an earlier run left undone are due again, though their files are unchanged.
     left = () if before is None else hostrules.still_due(before.pending, root)
     if arguments.check:
@@ -173,6 +179,21 @@ def _settings(arguments: argparse.Namespace) -> HookSettings | None:
         )
     except ValueError as error:
         raise BadInputError(f"host-setup: {error}") from error
+
+
+def _all_slots(arguments: argparse.Namespace, before: setup.Setup | None) -> None:
+    """Raises :class:`BadInputError` where slots that have rules are left out: the host would look
+    into what their tenants left, and nothing would say so."""
+    try:
+        given = {pci_address(slot) for slot in arguments.pci}
+    except ValueError as error:
+        raise BadInputError(f"host-setup: {error}") from error
+    left_out = sorted(set(() if before is None else before.slots) - given)
+    if left_out and not arguments.fewer:
+        raise BadInputError(
+            f"host-setup: expected all slots of this host, found {', '.join(left_out)} left out, "
+            "which an earlier run was given; name them too, or give --fewer to drop their rules"
+        )
 
 
 def _state_dir(arguments: argparse.Namespace) -> Path:

@@ -607,6 +607,24 @@ def test_host_setup_installs_checks_and_removes_the_hook(
     assert not machine.hook_file.exists()
 
 
+@pytest.mark.parametrize("how", [[], ["--dry-run"], ["--check"]])
+def test_host_setup_drops_no_slot_that_is_only_left_out(
+    machine: Machine, how: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["host-setup", "--root", str(machine.root), "--no-gate", "--pci", "0000:01:00.0"]
+    assert cli.main([*argv, "0000:02:00.0"]) == 0
+    rules = machine.root / hostrules.UDEV_RULES.lstrip("/")
+    before = rules.read_text()
+    assert cli.main([*argv, *how]) == 2
+    assert "found 0000:02:00.0 left out" in capsys.readouterr().err
+    assert rules.read_text() == before
+    assert cli.main([*argv, "00000000:02:00.0", "0000:03:00.0"]) == 0
+    assert cli.main([*argv, "--fewer"]) == 0
+    assert "0000:02:00.0" not in rules.read_text()
+    assert cli.main(argv) == 0
+    assert setup.load(machine.state) == setup.Setup(("0000:01:00.0",))
+
+
 def test_a_damaged_record_is_an_error_and_host_setup_mends_it(machine: Machine) -> None:
     setup.setup_file(machine.state).parent.mkdir(parents=True)
     setup.setup_file(machine.state).write_text("{}")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from eraser.errors import BadInputError
 from eraser.ownership.facts import CaseSeen, CaseStanding
 from eraser.protocol import codec
-from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.verdict import Outcome, Verdict
 from eraser.state import hostcard
 from eraser.state.case_dir import CasePlace
@@ -59,16 +61,59 @@ def _of_order(state_dir: Path, order_id: str, generation: int) -> CaseSeen:
 
 
 def _by_hand(state_dir: Path, address: str) -> str:
-    """The directory of an interrupted stand-alone case of this slot; empty where there is none."""
-    cases = state_dir / "cases"
-    paths = list(cases.iterdir()) if cases.is_dir() else []
-    places = [CasePlace(state_dir, path.name) for path in paths]
-    # Two looks for files decide it in most cases, without loading anything more.
-    if not any(place.journal.exists() and not place.finished() for place in places):
-        return ""
-    from eraser.state import case_files  # seldom, and much to load
+    """The directory of an interrupted stand-alone case of this slot; empty where there is none.
 
-    # Where its request cannot be read it was revoked before it began, which keeps guests away.
-    for found in case_files.by_hand(state_dir, address):
-        return f"begun by hand, in {found.directory}; call 'nvme-eraser erase' again to end it"
+    Raises ``OSError`` where a case cannot be read that may be of this slot.
+    """
+    cases = state_dir / "cases"
+    for name in sorted(os.listdir(cases)) if cases.is_dir() else ():
+        place = CasePlace(state_dir, name)
+        try:
+            # Two looks for files decide it in most cases, without loading anything more.
+            if not _is_there(place.journal) or _is_there(place.report_file):
+                continue
+        except OSError:
+            if _is_anothers(state_dir, name, address):
+                continue
+            raise
+        from eraser.state.case_files import CaseFiles  # seldom, and much to load
+
+        # Where its request cannot be read it was revoked before it began, which keeps guests away.
+        with contextlib.suppress(BadInputError):
+            request = CaseFiles(state_dir, name).request()
+            if not request.order_id and request.slot.address == address:
+                where = place.directory
+                return f"begun by hand, in {where}; call 'nvme-eraser erase' again to end it"
     return ""
+
+
+def _is_there(path: Path) -> bool:
+    """Unlike ``Path.exists``, which takes whatever cannot be looked at for absent from Python 3.14
+    on."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class _Owner:
+    """Whose case an order's is."""
+
+    order_id: str
+    slot: Slot
+
+
+def _is_anothers(state_dir: Path, key: str, address: str) -> bool:
+    """Whether the name of a case's directory, a digest, tells that it is of another slot."""
+    for path in (state_dir / "orders").glob("*.json"):
+        with contextlib.suppress(BadInputError, OSError):
+            order = codec.load_part(_Owner, path.read_bytes(), str(path))
+            keys = (
+                CasePlace.of_order(state_dir, order.order_id).key,
+                CasePlace.of_slot(state_dir, order.slot).key,
+            )
+            if order.slot.address != address and key in keys:
+                return True
+    return False

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 import resource
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -304,6 +307,34 @@ def test_an_interrupted_erase_by_hand_is_open(world: World) -> None:
     refused(world, domain(ADDRESS), "by hand")
     (files.directory / "request.json").write_bytes(b"{")
     assert read_case(world.state, OTHER_ADDRESS).standing is CaseStanding.NONE
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_case_that_cannot_be_read_keeps_its_own_slot_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch, ordered: bool
+) -> None:
+    """A damaged directory on the host's disk; its name tells whose case it is."""
+    order = world.order(OTHER_ADDRESS)
+    files = CaseFiles.of_order(world.state, order.order_id)
+    if ordered:
+        files.make()
+    else:
+        world.end(order)
+        files = world.begin_by_hand(OTHER_ADDRESS)
+    plain = Path.stat
+
+    def stat(path: Path, **options: bool) -> os.stat_result:
+        if path.parent == files.directory:
+            raise OSError(errno.EUCLEAN, "Structure needs cleaning", str(path))
+        return plain(path, **options)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    assert read_case(world.state, ADDRESS) == CaseSeen()
+    assert read_case(world.state, OTHER_ADDRESS).standing is CaseStanding.OPEN
+    hostcard.order_file(world.state, OTHER_ADDRESS).unlink()
+    seen = read_case(world.state, ADDRESS)
+    assert seen.standing is CaseStanding.OPEN, "whose it is, nobody can tell any more"
+    assert "Structure needs cleaning" in seen.detail
 
 
 def test_a_ticket_that_cannot_be_looked_at_comes_later(

@@ -206,9 +206,15 @@ class HostState:
         Raises :class:`BadInputError` where its file is damaged.
         """
         try:
-            return self.accepted(address)
+            found = self.accepted(address)
         except BadInputError:
             return hostcard.newest(self.directory, address)
+        # A person removed its file, because it was damaged. The case that has a ticket is over, and
+        # anybody at the broker may repeat its order, or an older one.
+        ticket = None if found is not None else pending.get(self.directory, address)
+        if ticket is not None and ticket.incarnation == self.card.incarnation:
+            return OrderHead(ticket.order_id, ticket.generation)
+        return found
 
     def _check(self, order: EraseOrder, known: EraseOrder | OrderHead | None) -> None:
         if order.slot.host != self.card.host:

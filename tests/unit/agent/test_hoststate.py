@@ -181,6 +181,27 @@ def test_a_damaged_order_stops_no_other_slot(state: HostState) -> None:
     assert state.accept(token(bad)) == bad
 
 
+def test_where_the_file_of_an_order_was_removed_no_case_is_repeated_that_has_a_ticket(
+    state: HostState,
+) -> None:
+    taken = state.accept(token(order(state, generation=3)))
+    ticket = dataclasses.replace(
+        TICKET,
+        slot=taken.slot,
+        order_id=taken.order_id,
+        generation=3,
+        incarnation=taken.incarnation,
+    )
+    assert pending.put(state.directory, ticket)
+    order_file(state.directory, taken.slot.address).unlink()
+    older = order(state, generation=2, order_id="4" * 32)
+    for given in (older, taken):
+        with pytest.raises(OrderRefusedError, match="a generation above 3"):
+            state.accept(token(given))
+    newer = order(state, generation=4, order_id="5" * 32)
+    assert state.accept(token(newer)) == newer
+
+
 def test_an_order_that_the_disk_does_not_give_stops_no_other_slot(
     state: HostState, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -168,6 +168,10 @@ class Listener:
             except ValueError as error:
                 LOG.warning("no bell: %s", error)
 
+    def reachable(self) -> bool:
+        """Whether there is a socket to ring at, ours or that of whoever took over."""
+        return os.path.lexists(self._path)
+
     def close(self) -> None:
         """Ends the thread; its socket stays for the next one to replace."""
         self._stop.set()

@@ -72,6 +72,7 @@ class Worker:
         self.tickets = TicketPump(state, DiskLooks(*directories), self.send, now)
         self.rests = RestPump(settings.state_dir, machine, DiskLooks(*directories, "rest"), now)
         self.old = OldReports(settings.state_dir / "reports", settings.keep_reports, machine.clock)
+        self._bell: Listener | None = None
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._asked: float | None = None
@@ -134,7 +135,7 @@ class Worker:
     def _round(self) -> None:
         """What one of them meets, a full disk for one, keeps none of the others."""
         turns = (self.pump.turn, self.tickets.turn, self.rests.turn, self.old.turn)
-        for step in (*turns, self._listen):
+        for step in (*turns, self._listen, self._hear):
             name = step.__qualname__
             try:
                 step()
@@ -166,6 +167,25 @@ class Worker:
             # An exception would end this thread alone, and the main one would wait on.
             os._exit(EXIT_DEAF)
 
+    def _hear(self) -> None:
+        """Has the bell heard: again where its socket could not be made, or was removed since.
+
+        Raises ``OSError``.
+        """
+        if self._bell is not None:
+            if self._bell.reachable():
+                return
+            self._bell.close()
+            self._bell = None
+        try:
+            self._bell = Listener(
+                self.settings.run_dir, self.bell, self.settings.bell_group, self._clock
+            )
+        except OSError as error:
+            raise OSError(
+                f"nobody hears this host's bells, releases are seen later: {error}"
+            ) from error
+
     def run(self, level: str = "INFO") -> None:
         """Consumes until SIGTERM. Returns after a warm shutdown; running cases go on."""
         thread = threading.Thread(target=self._turn_for_ever, name="pump", daemon=True)
@@ -185,10 +205,6 @@ class Worker:
         worker_shutting_down.connect(stopping, weak=False)
         # Open cases go on even while the broker is away, so the pump does not wait for it.
         thread.start()
-        try:
-            Listener(self.settings.run_dir, self.bell, self.settings.bell_group, self._clock)
-        except OSError as error:
-            LOG.error("nobody hears this host's bells, releases are seen later: %s", error)
         self.app.worker_main(
             [
                 "worker",

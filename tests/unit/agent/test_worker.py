@@ -5,13 +5,17 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from eraser.agent import bell
 from eraser.agent.hoststate import OrderRefusedError
 from eraser.agent.worker import DEAF_SECONDS, EXIT_DEAF, TICK_SECONDS, Worker
+from eraser.clock import MACHINE
 from eraser.protocol.policy import VerificationMode
+from tests.lab.services.process import wait_until
 from tests.unit.protocol.test_codec import ORDER
 
 
@@ -32,18 +36,45 @@ def test_a_hello_that_cannot_be_made_keeps_no_ticket(caplog: pytest.LogCaptureFi
         "rests": SimpleNamespace(turn=lambda: turned.append("rests")),
         "old": SimpleNamespace(turn=lambda: turned.append("old")),
         "_listen": lambda: turned.append("listen"),
+        "_hear": lambda: turned.append("hear"),
         "_troubles": {},
     }
     vars(worker).update(parts)
     worker._round()
     worker._round()
-    assert turned == ["hello", "tickets", "rests", "old", "listen"] * 2
+    assert turned == ["hello", "tickets", "rests", "old", "listen", "hear"] * 2
     assert caplog.text.count("Traceback") == 1, "not ten times a second"
     error = troubles.pop()
     worker._round()
     troubles.append(error)
     worker._round()
     assert caplog.text.count("Traceback") == 2, "it began anew"
+
+
+def test_the_bell_is_heard_again_as_soon_as_its_socket_can_be_made(tmp_path: Path) -> None:
+    """As on a full /run, and after a program that cleaned it."""
+    run_dir = tmp_path / "run"
+    run_dir.write_text("in the way")
+    told: list[str] = []
+    worker = Worker.__new__(Worker)
+    vars(worker).update(
+        settings=SimpleNamespace(run_dir=run_dir, bell_group=""),
+        send=lambda _kind, address: told.append(address),
+        _clock=MACHINE,
+        _bell=None,
+    )
+    with pytest.raises(OSError, match="nobody hears this host's bells"):
+        worker._hear()
+    run_dir.unlink()
+    for _ in range(2):
+        worker._hear()
+        worker._hear()
+        told.clear()
+        bell.ring(run_dir, ["0000:01:00.0"])
+        wait_until(lambda: told == ["0000:01:00.0"], "the bell", 10)
+        (run_dir / bell.SOCKET).unlink()
+    assert worker._bell is not None
+    worker._bell.close()
 
 
 def test_the_log_says_what_became_of_an_order_in_the_layout_of_nist(

@@ -12,6 +12,7 @@ from eraser.errors import BadInputError
 from eraser.ownership import store
 from eraser.ownership.store import BookError
 from eraser.protocol import codec
+from eraser.protocol.identity import pci_address
 from eraser.protocol.ticket import Exemption
 from eraser.state.journal import replace_durably, sync_directory
 
@@ -30,6 +31,21 @@ class Exemptions:
     def without(self, address: str) -> Exemptions:
         """All but one."""
         return Exemptions(tuple(each for each in self.exemptions if each.address != address))
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """One of them as it stands in the file, where a person may have typed its address."""
+
+    address: str
+    reason: str
+    by: str
+    at: str
+
+
+@dataclass(frozen=True)
+class _AllStored:
+    exemptions: tuple[_Stored, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,9 +74,14 @@ def exemptions(state_dir: Path) -> Exemptions:
     """The host's exemptions. Raises :class:`BookError` where their file is damaged."""
     path = exempt_file(state_dir)
     try:
-        return codec.load(Exemptions, path.read_bytes(), str(path))
+        stored = codec.load(_AllStored, path.read_bytes(), str(path)).exemptions
+        return Exemptions(
+            tuple(Exemption(pci_address(one.address), one.reason, one.by, one.at) for one in stored)
+        )
     except FileNotFoundError:
         return Exemptions()
+    except ValueError as error:
+        raise BookError(f"{path}: {error}; mend it there") from error
     except BadInputError as error:
         raise BookError(f"{error}; remove the file and give the exemptions again") from error
 

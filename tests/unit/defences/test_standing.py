@@ -625,6 +625,16 @@ def test_host_setup_drops_no_slot_that_is_only_left_out(
     assert setup.load(machine.state) == setup.Setup(("0000:01:00.0",))
 
 
+def test_a_record_with_more_zeros_than_sysfs_writes_is_read(machine: Machine) -> None:
+    """An earlier host-setup kept addresses as they were given."""
+    made = setup.Setup(("00000000:01:00.0",))
+    assert made == setup.Setup(("0000:01:00.0",))
+    path = setup.setup_file(machine.state)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(codec.canonical(made).replace(b"0000:01", b"00000000:01"))
+    assert setup.load(machine.state) == made
+
+
 def test_a_damaged_record_is_an_error_and_host_setup_mends_it(machine: Machine) -> None:
     setup.setup_file(machine.state).parent.mkdir(parents=True)
     setup.setup_file(machine.state).write_text("{}")

@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from eraser.errors import BusyError
+from eraser.ownership import audit
 from eraser.ownership import store as books
 from eraser.ownership.model import MAX_ALLOWANCES, Book, SlotEntry
+from eraser.ownership.store import BookError
 from eraser.protocol import codec
 from eraser.protocol.hostcard import HostCard
 from eraser.protocol.ticket import AllowanceUsed, TicketState
@@ -88,6 +90,34 @@ def test_a_book_of_a_newer_release_is_not_called_damaged(state: Path) -> None:
     with pytest.raises(books.BookError, match="install the release that wrote it") as found:
         books.load(state)
     assert "damaged" not in str(found.value)
+
+
+def test_a_slot_that_an_earlier_release_took_by_another_spelling_hides_no_other(
+    state: Path,
+) -> None:
+    """'gate allow --pci 00000000:01:00.0' of then: the word helped nobody, nor does it now."""
+    write(state, FULL)
+    before = json.loads(books.book_file(state).read_bytes().partition(b"\n")[0])
+    odd = {**before["entries"][0], "address": f"0000{ADDRESS}", "owner": None, "ticket": None}
+    line = codec.canonical({**before, "entries": [odd, *before["entries"]]})
+    mark = hashlib.sha256(line).hexdigest().encode()
+    books.book_file(state).write_bytes(line + b"\n" + mark + b"\n")
+    assert [books.load(state).entry(each.address) for each in FULL.entries] == list(FULL.entries)
+
+
+@pytest.mark.parametrize("spelt", ["00000000:01:00.0", "0000:01:00.0", "00000000:0A:00.0"])
+def test_an_exemption_is_of_the_slot_that_its_address_names_however_it_is_spelt(
+    state: Path, spelt: str
+) -> None:
+    path = audit.exempt_file(state)
+    path.parent.mkdir()
+    one = {"address": spelt, "reason": "scratch", "by": "ada", "at": "now"}
+    path.write_text(json.dumps({"exemptions": [one]}))
+    address = "0000:0a:00.0" if "A" in spelt else "0000:01:00.0"
+    assert audit.exemptions(state).addresses == {address}
+    path.write_text(json.dumps({"exemptions": [{**one, "address": "1:00.0"}]}))
+    with pytest.raises(BookError, match=r"exempt.json: expected a PCI address such as .*'1:00.0'"):
+        audit.exemptions(state)
 
 
 def test_another_incarnation_keeps_owners_and_nothing_that_lets_in(state: Path) -> None:

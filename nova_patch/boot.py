@@ -82,8 +82,11 @@ def refuse(reason: str) -> None:
     """Ends the process with exit code 1, one line on stderr and in Nova's log."""
     line = f"nova-compute must not start (nvme-quarantine patch): {reason}"
     logging = sys.modules.get("logging")
-    streams = [getattr(h, "stream", None) for h in logging.root.handlers] if logging else []
-    if logging and any(stream not in (None, sys.stderr) for stream in streams):
+    # Of the root, or of Nova alone where the operator has a logging.conf. Those of syslog and of
+    # the journal have no stream. What goes to stderr is there as the process's last line anyway.
+    loggers = (logging.root, logging.getLogger("nova")) if logging else ()
+    handlers = [each for logger in loggers for each in logger.handlers]
+    if logging and any(getattr(each, "stream", each) is not sys.stderr for each in handlers):
         logging.getLogger("nova.nvme_quarantine_patch").critical(line)
     sys.exit(line)
 

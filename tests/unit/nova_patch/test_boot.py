@@ -92,6 +92,29 @@ def test_a_refusal_is_logged_where_stderr_is_not_the_log(
     assert capsys.readouterr().err == "", "the line that the process ends with is all there"
 
 
+class Syslog(logging.Handler):
+    """Has no stream, like the handlers of syslog and of the journal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@pytest.mark.parametrize("logger", [None, "nova"], ids=["root", "nova's own"])
+def test_a_refusal_is_logged_wherever_nova_logs(
+    monkeypatch: pytest.MonkeyPatch, logger: str | None
+) -> None:
+    syslog = Syslog()
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(logging.getLogger(logger), "handlers", [syslog])
+    with pytest.raises(SystemExit):
+        boot.refuse("why")
+    assert syslog.lines == ["nova-compute must not start (nvme-quarantine patch): why"]
+
+
 def test_it_imports_nothing_before_it_is_needed() -> None:
     code = f"import sys; sys.path.insert(0, {str(TOP)!r}); before = set(sys.modules);"
     code += "import nova_patch.boot; nova_patch.boot.wait(); print(sorted(set(sys.modules)-before))"

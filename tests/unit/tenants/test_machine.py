@@ -450,7 +450,7 @@ def test_the_program_is_one_file_that_is_the_same_each_time(tmp_path: Path) -> N
 def test_user_data_is_yaml_that_nova_takes(tmp_path: Path) -> None:
     tool = [sys.executable, REPOSITORY / "tools/nvme-raid-script"]
     done = subprocess.run(
-        [*tool, "--cloud-init", "--drives", "4", "--mount", "/srv/a b"],
+        [*tool, "--cloud-init", "--drives", "4", "--only", "A Model*"],
         capture_output=True,
         text=True,
         check=True,
@@ -458,13 +458,33 @@ def test_user_data_is_yaml_that_nova_takes(tmp_path: Path) -> None:
     subprocess.run([*tool, tmp_path / "program"], check=True)
 
     program, script = yaml.safe_load(done.stdout)["write_files"]
-    assert script["content"].endswith("--drives 4 --mount '/srv/a b'\n")
+    assert script["content"].endswith("--drives 4 --only 'A Model*'\n")
     # As cloud-init's write_files unpacks it.
     assert program["encoding"] == "gz+b64"
     unpacked = gzip.decompress(base64.b64decode(program["content"]))
     assert unpacked == (tmp_path / "program").read_bytes()
     # Nova refuses more than 65535 bytes in base64; arguments and more releases need some of them.
     assert len(done.stdout) * 4 / 3 < 55_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--drvies", "4"], 2, "--drives"),
+        (["--mount", "/srv/db"], 2, "--drives"),
+        (["--drives", "4", "--mount", "/etc"], 1, "refused: mount: expected a directory for data"),
+        (["--drives", "4", "--only", "a\nruncmd: [b]"], 1, "one line of YAML"),
+        (["--drives", "4", *["--only", "x" * 999] * 20], 1, "bytes of user data, found 7"),
+    ],
+)
+def test_user_data_is_made_of_what_the_program_takes_alone(
+    arguments: list[str], code: int, words: str
+) -> None:
+    """An instance would say it at each boot, where nobody reads it."""
+    tool = [sys.executable, REPOSITORY / "tools/nvme-raid-script", "--cloud-init", *arguments]
+    done = subprocess.run(tool, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert words in done.stderr
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.name)

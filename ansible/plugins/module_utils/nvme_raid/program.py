@@ -17,6 +17,7 @@ from .converge import Outcome, converge
 from .errors import RaidError, Refusal
 from .look import look
 from .model import Wish
+from .wish import checked
 
 DONE = 0
 FAILED = 1
@@ -51,6 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
     _show(outcome, chosen)
     return DONE
+
+
+def asked(arguments: Sequence[str]) -> Wish:
+    """What a command line asks for, without looking at the machine. Ends like argparse where it
+    cannot be read, raises :class:`Refusal` where it cannot be had."""
+    return checked(_wish(_parser().parse_args(arguments)))
 
 
 @contextmanager

@@ -173,7 +173,7 @@ def main():
         initramfs=asked["initramfs"],
     )
     try:
-        with locked():
+        with locked(make=not module.check_mode):
             outcome = converge(wish, look=look, act=act, check=module.check_mode)
     except Refusal as refusal:
         module.fail_json(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from tests.unit.tenants.simulated import Simulated, fresh
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Simulated:
     simulated = Simulated(fresh(2))
-    monkeypatch.setattr(program, "locked", contextlib.nullcontext)
+    monkeypatch.setattr(program, "locked", lambda make: contextlib.nullcontext())
     monkeypatch.setattr(program, "look", simulated.look)
     monkeypatch.setattr(program, "act", simulated.act)
     return simulated
@@ -96,6 +97,24 @@ def test_another_run_that_does_not_end_is_named(
         pass
     with program.locked(path):
         pass
+
+
+def test_check_mode_writes_nothing_also_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulated = Simulated(fresh(2))
+    path = tmp_path / "lock"
+    monkeypatch.setattr(program, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(program, "LOCK", str(path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(program, "look", simulated.look)
+    monkeypatch.setattr(program, "act", simulated.act)
+    assert program.main(["--drives", "2", "--check"]) == program.DONE
+    assert not path.exists()
+    with program.locked():
+        assert program.main(["--drives", "2", "--check"]) == program.FAILED, "another one is at it"
+    assert program.main(["--drives", "2"]) == program.DONE
+    assert path.exists()
 
 
 @pytest.mark.parametrize("where", ["step", "look"])

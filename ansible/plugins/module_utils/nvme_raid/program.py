@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     chosen = _parser().parse_args(arguments)
     try:
-        with locked():
+        with locked(make=not chosen.check):
             outcome = converge(_wish(chosen), look=look, act=act, check=chosen.check)
     except Refusal as refusal:
         if refusal.done:
@@ -61,12 +61,17 @@ def asked(arguments: Sequence[str]) -> Wish:
 
 
 @contextmanager
-def locked(path: str = LOCK) -> Iterator[None]:
-    """One at a time: cloud-init and Ansible may come together. Raises ``RaidError``, also where the
-    other one does not end: whoever waits for us would hear nothing."""
+def locked(path: str = "", *, make: bool = True) -> Iterator[None]:
+    """One at a time: cloud-init and Ansible may come together. Without ``make`` nothing is written:
+    where there is no lock, nobody ran yet. Raises ``RaidError``, also where the other one does not
+    end: whoever waits for us would hear nothing."""
+    path = path or LOCK
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = os.open(path, os.O_RDWR | (os.O_CREAT if make else 0) | os.O_CLOEXEC, 0o600)
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not make and os.geteuid() == 0:
+            yield
+            return
         raise RaidError(f"expected to open {path}, found {error.strerror}; run as root") from error
     try:
         _take(fd, path)

@@ -122,14 +122,14 @@ class DiskCases:
         directory = self._state_dir / "cases"
         for path in directory.iterdir() if directory.is_dir() else ():
             files = CaseFiles(self._state_dir, path.name)
-            if path.name in keep or not files.finished():
+            if path.name in keep:
                 continue
             try:
                 # Erases by hand have no order, and are their callers' to clear.
-                if files.request().order_id:
+                if files.finished() and files.request().order_id:
                     files.clear()
             except (EraserError, OSError) as error:
-                # It has ended and hinders nobody; a person may look at it.
+                # It has ended, or cannot be read, and hinders nobody; a person may look at it.
                 LOG.debug("case %s stays: %s", path.name, error)
 
     def drives(self, orders: tuple[EraseOrder, ...]) -> tuple[SeenDrive, ...]:

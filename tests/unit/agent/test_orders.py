@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -501,6 +502,28 @@ def test_what_is_wrong_with_a_case_is_said_once_and_stops_no_other(
         world.turn()
     assert world.cases.starts == [good.order_id]
     assert len([r for r in caplog.records if bad.order_id in r.getMessage()]) == 1
+
+
+def test_a_case_that_cannot_be_read_keeps_no_other_from_being_cleared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A damaged directory on the host's disk."""
+    for name in ("a" * 64, "c" * 64):
+        files = CaseFiles(tmp_path, name)
+        files.make()
+        (files.directory / "report.json").write_text("{}")
+        (files.directory / "request.json").write_bytes(codec.canonical(ordered()))
+    CaseFiles(tmp_path, "b" * 64).make()
+    finished = CaseFiles.finished
+
+    def unless_damaged(files: CaseFiles) -> bool:
+        if files.key == "b" * 64:
+            raise OSError(errno.EUCLEAN, "Structure needs cleaning")
+        return finished(files)
+
+    monkeypatch.setattr(CaseFiles, "finished", unless_damaged)
+    DiskCases(tmp_path, tmp_path / "run", Host()).retire(())
+    assert [each.name for each in (tmp_path / "cases").iterdir()] == ["b" * 64]
 
 
 def test_an_ended_case_without_a_request_hinders_nobody(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ class GateStatus:
         self._state_dir = state_dir
         self._run_dir = run_dir
         self._host = host
+        self._apart = facts.Apart()
         self._looks: BoundedProbes[tuple[DefenceSeen, ...]] = BoundedProbes(
             clock=host.clock.monotonic
         )
@@ -96,7 +97,7 @@ class GateStatus:
             return tuple(standing.unknown(defence, error) for defence in Defence)
         slots = () if made is None else made.slots
         drift = functools.partial(hostrules.check, slots, self._host.root)
-        return facts.defences_seen(self._host, self._run_dir, made, drift)
+        return facts.defences_seen(self._host, self._run_dir, made, drift, self._apart)
 
     def _domains(self, book: Book, exempt: frozenset[str]) -> tuple[DomainSeen, ...]:
         """Raises ``EraserError`` and ``OSError`` where they cannot be read."""

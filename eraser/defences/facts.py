@@ -6,6 +6,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from eraser.defences import standing
@@ -34,21 +35,35 @@ _MOST_LINKS = 40
 """As the kernel has it (path_resolution(7))."""
 
 
+@dataclass
+class Apart:
+    """The hook as those daemons of libvirt saw it last that have other files than this host, in a
+    container; none where the last ones that ran see what the host does."""
+
+    hooks: tuple[FileSeen | None, ...] = ()
+
+
 def libvirt_installed(host: Host) -> bool:
     """Something of libvirt's daemon is on the host."""
     return any(host.path(path).exists() for path in _INSTALLED)
 
 
 def defences_seen(
-    host: Host, run_dir: Path, setup: Setup | None, drift: Callable[[], tuple[str, ...]]
+    host: Host,
+    run_dir: Path,
+    setup: Setup | None,
+    drift: Callable[[], tuple[str, ...]],
+    apart: Apart | None = None,
 ) -> tuple[DefenceSeen, ...]:
     """How each defence stands; trouble with looking at one hides no other.
 
-    ``drift`` tells which of host-setup's files are not as it wrote them.
+    ``drift`` tells which of host-setup's files are not as it wrote them. ``apart`` is kept from one
+    look to the next.
     """
 
     def both() -> tuple[DefenceSeen, DefenceSeen]:
         libvirt = look_at_libvirt(host, run_dir, setup)
+        _remember(libvirt, Apart() if apart is None else apart)
         return standing.hook(libvirt), standing.loaded(libvirt)
 
     try:
@@ -64,6 +79,19 @@ def defences_seen(
         _or_unknown(Defence.RULES, lambda: _rules(host, setup, drift)),
         _or_unknown(Defence.WATCHER, lambda: standing.watcher(look_at_watcher(run_dir))),
     )
+
+
+def _remember(libvirt: LibvirtSeen, apart: Apart) -> None:
+    """Raises :class:`EraserError` where libvirt's container does not run: this host's own files are
+    not what the next daemon will find."""
+    if libvirt.daemons:
+        apart.hooks = tuple(each.view.file for each in libvirt.daemons if each.apart)
+    # One that is mounted into the container is the same file.
+    elif any(hook != libvirt.idle_view.file for hook in apart.hooks):
+        raise EraserError(
+            "expected the libvirt daemon whose files are not this host's (a container), found none "
+            "running: start it"
+        )
 
 
 def _rules(host: Host, setup: Setup | None, drift: Callable[[], tuple[str, ...]]) -> DefenceSeen:
@@ -106,7 +134,7 @@ def look_at_libvirt(host: Host, run_dir: Path, setup: Setup | None) -> LibvirtSe
         # What one sees that ended meanwhile is gone with it: nothing was found there, and it starts
         # no guest any more.
         daemons=tuple(each for each in seen if processes.is_alive(host, each.pid)),
-        # A daemon that is not running now is started with what the host itself sees.
+        # A daemon that is not running now is started with what the host itself sees; but see Apart.
         idle_view=_view(host, "", settings),
         vfio_guests=daemons.vfio_guests(host, running),
     )
@@ -129,6 +157,7 @@ def _daemon(host: Host, process: Process, run_dir: Path, setup: Setup | None) ->
             if (told.pid, told.start, told.boot) == (process.pid, process.start, boot)
         ),
         view=_view(host, root, None if setup is None else setup.hook),
+        apart=bool(root),
     )
 
 

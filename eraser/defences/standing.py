@@ -66,6 +66,8 @@ class DaemonSeen:
     called_at: float | None
     told: tuple[tuple[int, int], ...]
     view: ViewSeen
+    apart: bool = False
+    """It sees other files than this host, as in a container."""
 
 
 @dataclass(frozen=True)

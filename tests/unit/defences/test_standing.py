@@ -242,8 +242,10 @@ class Machine:
         for number, target in enumerate(fds):
             (directory / str(number)).symlink_to(target)
 
-    def look(self, made: setup.Setup | None) -> dict[Defence, DefenceSeen]:
-        found = facts.defences_seen(self.host, self.run, made, lambda: ())
+    def look(
+        self, made: setup.Setup | None, apart: facts.Apart | None = None
+    ) -> dict[Defence, DefenceSeen]:
+        found = facts.defences_seen(self.host, self.run, made, lambda: (), apart)
         return {seen.defence: seen for seen in found}
 
 
@@ -421,6 +423,40 @@ def test_a_daemon_in_a_container_is_judged_by_what_it_sees(machine: Machine) -> 
     found = machine.look(made)
     assert found[Defence.HOOK].standing is DefenceStanding.ABSENT
     assert found[Defence.LOADED].standing is DefenceStanding.ABSENT
+
+
+@pytest.mark.parametrize("mounted", [True, False])
+def test_a_container_that_does_not_run_is_not_judged_by_the_hosts_own_files(
+    machine: Machine, mounted: bool
+) -> None:
+    """But where the host's hook is mounted into it: that is what its next daemon finds."""
+    made, apart = machine.install(), facts.Apart()
+    machine.process(7, "libvirtd", started=4e9)
+    for pid, namespace in (("self", "mnt:[1]"), ("7", "mnt:[2]")):
+        place = machine.root / "proc" / pid / "ns"
+        place.mkdir(parents=True)
+        (place / "mnt").symlink_to(namespace)
+    theirs = machine.root / f"proc/7/root/{HOOK}"
+    theirs.parent.mkdir(parents=True)
+    if mounted:
+        os.link(machine.hook_file, theirs)
+    else:
+        shutil.copy2(machine.hook_file, theirs)
+    machine.look(made, apart)
+    (machine.root / "proc/7").rename(machine.root / "gone")
+    found = machine.look(made, apart)
+    if mounted:
+        assert owned_by_root(found[Defence.HOOK])
+        return
+    assert found[Defence.HOOK].standing is DefenceStanding.UNKNOWN
+    assert "a container" in found[Defence.HOOK].detail
+    assert found[Defence.LOADED].standing is DefenceStanding.UNKNOWN
+    shutil.rmtree(machine.root / "etc/libvirt")
+    assert machine.look(made, apart)[Defence.HOOK].standing is DefenceStanding.UNKNOWN
+    machine.process(8, "libvirtd", started=4e9)
+    machine.look(made, apart)
+    shutil.rmtree(machine.root / "proc/8")
+    assert machine.look(made, apart)[Defence.HOOK].standing is DefenceStanding.NOT_APPLICABLE
 
 
 def test_a_daemon_that_is_restarted_during_the_look_lacks_no_hook(

@@ -117,7 +117,8 @@ class Facts:
     """Consumers on the root provider of each compute host that we looked at; None where Placement
     did not answer."""
     silent: Mapping[str, float] | None = None
-    """Seconds since each registered host's last word, infinite for one that never spoke."""
+    """Seconds since each registered host's last word, infinite for one that never spoke, below 0
+    for a word that is noted for a time to come."""
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     """The newest version of each that is approved and can be read, by name."""
     policies: frozenset[str] = frozenset()

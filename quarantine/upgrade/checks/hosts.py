@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from eraser.protocol.ticket import Defence, DefenceStanding
+from quarantine.record.words.clock import CLOCKS_APART
 from quarantine.record.words.facts import HostRecord
 from quarantine.upgrade.checks.slots import enrolled
 from quarantine.upgrade.facts import Facts
@@ -46,6 +47,10 @@ def _silent(facts: Facts) -> Iterator[Finding]:
             yield Finding(host, "registered, and was never heard")
         elif seconds > facts.silent_after:
             yield Finding(host, f"not heard for {seconds:.0f} s")
+        elif -seconds > CLOCKS_APART.total_seconds():
+            # Noted before our clock was set back; one that speaks is noted anew within a minute.
+            found = f"last heard {-seconds:.0f} s after now: our clock was set back since"
+            yield Finding(host, f"{found}, and nothing was heard")
 
 
 def _defences(facts: Facts, wanted: tuple[Defence, ...]) -> Iterator[Finding]:

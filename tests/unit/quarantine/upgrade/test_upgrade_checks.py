@@ -373,6 +373,12 @@ CASES: list[tuple[str, str, Break, str]] = [
     ("unknown", "host-registered", lambda cloud: cloud.facts(hosts=()), HOST),
     ("long", "host-silent", lambda cloud: cloud.facts(silent={HOST: 901.0}), "901 s"),
     ("never", "host-silent", lambda cloud: cloud.facts(silent={HOST: float("inf")}), "never"),
+    (
+        "clock-set-back",
+        "host-silent",
+        lambda cloud: cloud.facts(silent={HOST: -3600.0}),
+        "last heard 3600 s after now",
+    ),
     *(
         (
             str(defence),
@@ -429,6 +435,11 @@ def test_every_check_has_a_case_and_says_what_to_do() -> None:
         assert check.why.endswith(".")
         assert check.do.rstrip(")").endswith((".", ";"))
         assert all(1 <= leak <= len(LEAKS) for leak in check.leaks)
+
+
+def test_a_host_that_another_machine_s_clock_heard_is_not_silent(cloud: Cloud) -> None:
+    """The service may run beside the command on a machine whose clock is somewhat ahead."""
+    assert found(cloud.facts(silent={HOST: -59.0})) == {}
 
 
 def test_nothing_given_is_not_known_rather_than_good(cloud: Cloud) -> None:

@@ -12,7 +12,7 @@ from eraser.protocol.identity import Slot
 from eraser.protocol.profile import Profile
 from eraser.protocol.report import SeenDrive
 from quarantine.cloud.facts import Provider, View
-from quarantine.record.words.facts import HostRecord, SlotRecord
+from quarantine.record.words.facts import HostRecord, SlotRecord, UnreadableSlot
 from quarantine.upgrade.nova.alias import Alias
 from quarantine.upgrade.nova.devicespec import DeviceSpec, PciDevice
 
@@ -112,6 +112,12 @@ class Facts:
     placement_confs: tuple[PlacementConf, ...] = ()
     slots: tuple[SlotRecord, ...] = ()
     hosts: tuple[HostRecord, ...] = ()
+    damaged_slots: tuple[UnreadableSlot, ...] = ()
+    """Rows of enrolled slots that cannot be read: they are in ``slots`` no more."""
+    damaged_hosts: tuple[str, ...] = ()
+    """A line for each registered host whose row, or last hello, cannot be read."""
+    registered: frozenset[str] = frozenset()
+    """Names of registered hosts, those whose rows cannot be read included."""
     providers: tuple[ProviderSeen, ...] = ()
     servers: Mapping[str, int] | None = None
     """Consumers on the root provider of each compute host that we looked at; None where Placement

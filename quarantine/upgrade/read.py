@@ -113,11 +113,17 @@ def gather(
 
 
 def _with_record(facts: Facts, question: CheckScope, store: Store, now: datetime) -> Facts:
-    hosts = tuple(host for host in store.hosts() if question.asks(host.name))
+    readable, damaged_hosts = store.every_host()
+    hosts = tuple(host for host in readable if question.asks(host.name))
+    slots, damaged_slots = store.every_slot()
     return replace(
         facts,
-        slots=tuple(record for record in store.slots() if question.asks(record.slot.host)),
+        slots=tuple(record for record in slots if question.asks(record.slot.host)),
         hosts=hosts,
+        damaged_slots=tuple(row for row in damaged_slots if question.asks(row.host)),
+        # Told whoever is asked about: the name may be what cannot be read.
+        damaged_hosts=tuple(damaged_hosts),
+        registered=frozenset(store.host_names()),
         silent={host.name: _silence(host, now) for host in hosts},
         profiles={one.name: one.content for one in store.profiles() if one.content},
         policies=facts.policies | {one.name for one in store.policies() if one.content},

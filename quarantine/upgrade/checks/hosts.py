@@ -36,7 +36,7 @@ def _shared_keys(facts: Facts) -> Iterator[Finding]:
 
 
 def _unregistered(facts: Facts) -> Iterator[Finding]:
-    known = {host.name for host in facts.hosts}
+    known = {host.name for host in facts.hosts} | facts.registered
     for host in sorted({drive.slot.host for drive in enrolled(facts)} - known):
         yield Finding(host, "has enrolled slots and is not registered")
 

@@ -18,6 +18,13 @@ def _record(facts: Facts) -> Iterator[Finding]:
         yield Finding("record", facts.record_trouble)
 
 
+def _rows(facts: Facts) -> Iterator[Finding]:
+    for row in facts.damaged_slots:
+        yield Finding(str(row), f"its row cannot be read: {row.why}")
+    for words in facts.damaged_hosts:
+        yield Finding("hosts", words)
+
+
 def _placement(facts: Facts) -> Iterator[Finding]:
     if facts.placement_trouble:
         yield Finding("Placement", facts.placement_trouble)
@@ -68,6 +75,13 @@ def _unlocked(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             str(drive.slot), f"{record.state}{lack}, and reserved is low: {custody.describe(view)}"
         )
+    for drive in facts.drives:
+        view = drive.provider.view if drive.provider else None
+        # A row that cannot be read justifies no offer.
+        if view is not None and not view.locked and _is_damaged(facts, drive):
+            yield Finding(
+                str(drive.slot), f"unreadable, and reserved is low: {custody.describe(view)}"
+            )
 
 
 def _no_custody(facts: Facts) -> Iterator[Finding]:
@@ -87,6 +101,9 @@ def _strangers(facts: Facts, *, offered: bool) -> Iterator[Finding]:
     for drive in facts.drives:
         view = drive.provider.view if drive.provider else None
         if drive.record is not None or view is None or not drive.cared:
+            continue
+        # Enrolled all the same; what is to be done about it stands at record-rows.
+        if _is_damaged(facts, drive):
             continue
         # One check asks for those on offer, another for the rest: neither names a drive twice.
         free = not view.locked and not view.allocations
@@ -108,6 +125,15 @@ def _unapproved(facts: Facts) -> Iterator[Finding]:
         yield Finding(name, f"not approved, and {count} slots are enrolled with it")
 
 
+def _is_damaged(facts: Facts, drive: SlotFindings) -> bool:
+    """Whether it is enrolled by a row that cannot be read: host and address may be what is damaged,
+    or the provider."""
+    names = {str(drive.slot)}
+    if drive.provider is not None:
+        names.add(drive.provider.provider.uuid)
+    return any(names & {str(row), row.provider} for row in facts.damaged_slots)
+
+
 def enrolled(facts: Facts, *, retired: bool = False) -> Iterator[SlotFindings]:
     """Drives with a record. Those that wait for people are known to be wrong: they are left out,
     unless ``retired``."""
@@ -125,6 +151,18 @@ SLOT_CHECKS: Final = (
         "Without the record nothing is known about slots, and nothing is given back.",
         "See [database]url; 'nvme-quarantine db upgrade' brings an old schema to this release's.",
         _record,
+    ),
+    Check(
+        "record-rows",
+        "every row of slots and hosts can be read",
+        FindingLevel.WARNING,
+        (26,),
+        "The drive of such a slot is kept out of the pool and nothing else is done about it; what "
+        "such a host says is not believed. Most other checks know nothing of either.",
+        "Was it written by a newer release? Run that one, or restore the record from a backup; a "
+        "host can be registered anew with --replace.",
+        _rows,
+        of_hosts=True,
     ),
     Check(
         "placement-answers",

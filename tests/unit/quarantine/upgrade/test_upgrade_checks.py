@@ -13,6 +13,7 @@ from eraser.drive.featuresurvey import survey
 from eraser.protocol.identity import Slot
 from eraser.protocol.profile import Comparator, FeatureRule
 from eraser.protocol.ticket import Defence, DefenceStanding, DomainSeen
+from quarantine.record.words.facts import UnreadableSlot
 from quarantine.record.words.states import Custody, State
 from quarantine.upgrade import catalogue
 from quarantine.upgrade.catalogue import CHECKS, judge
@@ -268,6 +269,14 @@ CASES: list[tuple[str, str, Break, str]] = [
         "record-readable",
         lambda cloud: cloud.facts(record_trouble="no schema"),
         "no schema",
+    ),
+    (
+        "damaged-slot",
+        "record-rows",
+        lambda cloud: cloud.facts(
+            damaged_slots=(UnreadableSlot(HOST, FREE.address, "x", "no such state"),)
+        ),
+        "no such state",
     ),
     (
         "no-placement",

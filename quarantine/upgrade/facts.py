@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -130,6 +131,8 @@ class Facts:
     policies: frozenset[str] = frozenset()
     nova_release: int | None = None
     placement_release: int | None = None
+    now: datetime | None = None
+    """Our own time as the record was read."""
     silent_after: float = 900.0
     switched_off: tuple[str, ...] = ()
     """Options of our own by which a defence is not asked for."""

@@ -93,6 +93,7 @@ def gather(
         policies=frozenset(policies),
         nova_release=question.nova_release,
         placement_release=question.placement_release,
+        now=now,
         silent_after=question.silent_after,
         switched_off=tuple(switched_off),
         shared_keys=tuple(shared_keys),

@@ -8,7 +8,9 @@ from typing import Final
 
 from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE
+from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.states import CASE_OPEN, WAITING_FOR_PEOPLE, Custody, State
+from quarantine.rules.action import ServiceLimits
 from quarantine.upgrade.facts import Facts, SlotFindings
 from quarantine.upgrade.finding import Check, Finding, FindingLevel
 
@@ -68,8 +70,7 @@ def _unlocked(facts: Facts) -> Iterator[Finding]:
         record, view = drive.record, drive.provider.view if drive.provider else None
         if record is None or view is None or not view.inventories or view.locked:
             continue
-        # The one state in which a slot may be on offer.
-        if record.state is State.AVAILABLE and record.certificate is not None:
+        if _may_be_low(facts, drive, record):
             continue
         lack = "" if record.state is not State.AVAILABLE else " without a certificate"
         yield Finding(
@@ -82,6 +83,21 @@ def _unlocked(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 str(drive.slot), f"unreadable, and reserved is low: {custody.describe(view)}"
             )
+
+
+def _may_be_low(facts: Facts, drive: SlotFindings, record: SlotRecord) -> bool:
+    """Whether the slot is where low reserved is as it should be, for now at least."""
+    if record.state is State.AVAILABLE or (
+        # Between our write to Placement and the record's next state.
+        record.state is State.CERTIFIED and record.custody_stage is Custody.RETURNING
+    ):
+        return record.certificate is not None
+    # Between its claim and its burn a server holds an allocation without reserved: Nova's window.
+    held = drive.provider and drive.provider.view and drive.provider.view.foreign(record.custody)
+    if record.state is not State.IN_USE or not held or facts.now is None:
+        return False
+    since = (facts.now - record.entered_at).total_seconds()
+    return 0 <= since <= ServiceLimits.burn_grace
 
 
 def _no_custody(facts: Facts) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -449,6 +450,34 @@ def test_every_check_has_a_case_and_says_what_to_do() -> None:
 def test_a_host_that_another_machine_s_clock_heard_is_not_silent(cloud: Cloud) -> None:
     """The service may run beside the command on a machine whose clock is somewhat ahead."""
     assert found(cloud.facts(silent={HOST: -59.0})) == {}
+
+
+def claimed(cloud: Cloud, seconds: float, *servers: str) -> Facts:
+    """A server has had the one drive for so long, and Nova has not reserved it."""
+    facts = cloud.facts()
+    (record,) = (one for one in facts.slots if one.slot == USED)
+    facts = replace(facts, now=record.entered_at + timedelta(seconds=seconds))
+    return with_provider(facts, USED, provider(USED, server=next(iter(servers), None), reserved=0))
+
+
+def test_a_drive_that_nova_is_about_to_reserve_for_its_server_is_no_failure(cloud: Cloud) -> None:
+    """Nova reserves a drive some seconds after its claim; the service waits for that too."""
+    assert found(claimed(cloud, 5, "server")) == {}
+    assert "reserved" in found(claimed(cloud, 5))
+    assert "reserved" in found(claimed(cloud, 121, "server"))
+    assert "reserved" in found(claimed(cloud, -3600, "server"))
+
+
+def test_a_slot_that_is_just_being_given_back_is_no_failure(cloud: Cloud) -> None:
+    """Placement has it back a moment before the record says available."""
+
+    def certified(**changes: object) -> Facts:
+        facts = with_slot(cloud.facts(), FREE, state=State.CERTIFIED, **changes)
+        return with_provider(facts, FREE, provider(FREE, reserved=0))
+
+    assert found(certified(certificate="c", custody_stage=Custody.RETURNING)) == {}
+    assert "reserved" in found(certified(certificate="c", custody_stage=Custody.HELD))
+    assert "reserved" in found(certified(custody_stage=Custody.RETURNING))
 
 
 def test_nothing_given_is_not_known_rather_than_good(cloud: Cloud) -> None:

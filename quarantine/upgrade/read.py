@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Protocol
 
 from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import Provider, View
+from quarantine.doors import Clock
 from quarantine.errors import QuarantineError
 from quarantine.record.store import Store
-from quarantine.record.words.facts import HostRecord
+from quarantine.record.words.facts import HostRecord, SlotRecord
 from quarantine.upgrade import options
 from quarantine.upgrade.facts import ConfigSource, Facts, ProviderSeen, Role
 
 _RELEASES: Final = (((2, 103), 33), ((2, 104), 34))
 """Newest microversion of nova-api and its release, where they are one to one
 (``rest_api_version_history.rst`` of Nova 34: 2.96 is 29 and 30, 2.100 is 31 and 32)."""
+
+_LOOKS_AGAIN: Final = 3
+"""Rounds over the slots that moved; each is short beside the one before."""
 
 
 class UpgradePlacement(Protocol):
@@ -74,7 +78,7 @@ def gather(
     policies: Iterable[str],
     switched_off: Iterable[str] = (),
     shared_keys: Iterable[str] = (),
-    now: datetime,
+    clock: Clock,
 ) -> Facts:
     """Everything that can be read; for a source that does not answer, why.
 
@@ -93,20 +97,21 @@ def gather(
         policies=frozenset(policies),
         nova_release=question.nova_release,
         placement_release=question.placement_release,
-        now=now,
         silent_after=question.silent_after,
         switched_off=tuple(switched_off),
         shared_keys=tuple(shared_keys),
     )
     try:
         # The record first: which slots are looked for in Placement is known from it.
-        facts = _with_record(facts, question, store(), now)
+        facts = _with_record(facts, question, store(), clock())
     except QuarantineError as error:
         facts = replace(facts, record_trouble=str(error))
     try:
         facts = _with_placement(facts, question, placement())
     except QuarantineError as error:
         facts = replace(facts, placement_trouble=str(error))
+    if not (facts.record_trouble or facts.placement_trouble):
+        facts = _settled(facts, question, store, placement, clock)
     # The operator's word goes before what nova-api shows.
     if facts.nova_release is None:
         facts = replace(facts, nova_release=_release(nova))
@@ -116,12 +121,10 @@ def gather(
 def _with_record(facts: Facts, question: CheckScope, store: Store, now: datetime) -> Facts:
     readable, damaged_hosts = store.every_host()
     hosts = tuple(host for host in readable if question.asks(host.name))
-    slots, damaged_slots = store.every_slot()
+    facts = _with_slots(facts, question, store, now)
     return replace(
         facts,
-        slots=tuple(record for record in slots if question.asks(record.slot.host)),
         hosts=hosts,
-        damaged_slots=tuple(row for row in damaged_slots if question.asks(row.host)),
         # Told whoever is asked about: the name may be what cannot be read.
         damaged_hosts=tuple(damaged_hosts),
         registered=frozenset(store.host_names()),
@@ -129,6 +132,59 @@ def _with_record(facts: Facts, question: CheckScope, store: Store, now: datetime
         profiles={one.name: one.content for one in store.profiles() if one.content},
         policies=facts.policies | {one.name for one in store.policies() if one.content},
     )
+
+
+def _with_slots(facts: Facts, question: CheckScope, store: Store, now: datetime) -> Facts:
+    slots, damaged = store.every_slot()
+    return replace(
+        facts,
+        slots=tuple(record for record in slots if question.asks(record.slot.host)),
+        damaged_slots=tuple(row for row in damaged if question.asks(row.host)),
+        now=now,
+    )
+
+
+def _settled(
+    facts: Facts,
+    question: CheckScope,
+    store: Callable[[], Store],
+    placement: Callable[[], UpgradePlacement],
+    clock: Clock,
+) -> Facts:
+    """Slots that moved while Placement was asked are looked at again.
+
+    A large cloud is asked for many minutes: a row of before held against a look of after would call
+    a slot that was given back, or taken, in between one whose reserved somebody lowered.
+    """
+    for _round in range(_LOOKS_AGAIN):
+        before = {record.slot: _standing(record) for record in facts.slots}
+        try:
+            facts = _with_slots(facts, question, store(), clock())
+        except QuarantineError as error:
+            return replace(facts, record_trouble=str(error))
+        moved = {r.slot for r in facts.slots if before.get(r.slot) != _standing(r)}
+        if not moved:
+            break
+        try:
+            facts = replace(facts, providers=tuple(_again(placement(), facts, moved)))
+        except QuarantineError as error:
+            return replace(facts, placement_trouble=str(error))
+    return facts
+
+
+def _standing(record: SlotRecord) -> tuple[object, ...]:
+    """What a slot's provider is held against."""
+    custody = (record.custody, record.custody_stage)
+    return (record.state, record.provider, record.resource_class, record.certificate, *custody)
+
+
+def _again(
+    cloud: UpgradePlacement, facts: Facts, moved: Collection[Slot]
+) -> Iterator[ProviderSeen]:
+    for seen in facts.providers:
+        if seen.slot in moved:
+            seen = replace(seen, view=cloud.view(seen.provider.uuid, ""))
+        yield seen
 
 
 def _silence(host: HostRecord, now: datetime) -> float:

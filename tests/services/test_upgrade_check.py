@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from eraser.protocol.identity import Slot
 from quarantine import cli
+from quarantine.doors import utc_now
 from quarantine.errors import UnavailableError
 from quarantine.record.words.facts import SlotChanges
 from quarantine.upgrade.catalogue import judge
@@ -41,7 +41,7 @@ def facts(pool: Pool, *sources: ConfigSource) -> Facts:
         lambda: pool.placement,
         NoNova,
         policies=["q"],
-        now=datetime.now(UTC),
+        clock=utc_now,
     )
 
 

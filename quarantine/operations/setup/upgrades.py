@@ -37,7 +37,7 @@ def check(plane: Plane, question: CheckScope) -> tuple[CheckResult, ...]:
             policies=[assembly.policy.name],
             switched_off=_switched_off(assembly.conf),
             shared_keys=_shared_keys(assembly),
-            now=plane.doors.now(),
+            clock=plane.doors.now,
         )
         return tuple(catalogue.judge(facts))
 

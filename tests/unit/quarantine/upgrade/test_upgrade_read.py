@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import sqlalchemy as sa
 from eraser.protocol.identity import Slot
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cloud.facts import Provider, View
+from quarantine.doors import utc_now
 from quarantine.errors import UnavailableError
 from quarantine.record.database import engine
 from quarantine.record.store import Store
@@ -30,11 +30,12 @@ class NoNova:
 
 
 class Shelf:
-    """A Placement of one slot. ``before_view`` runs as that is about to be looked at."""
+    """A Placement of one slot. ``before_view`` and ``after_view`` run as that is looked at."""
 
     def __init__(self, *, reserved: int = 1) -> None:
         self.seen = provider(FREE, reserved=reserved)
         self.before_view: Callable[[], None] = lambda: None
+        self.after_view: Callable[[], None] = lambda: None
 
     def one_time_use(self, host: str | None = None) -> list[Provider]:
         return [self.seen.provider]
@@ -50,7 +51,9 @@ class Shelf:
 
     def view(self, uuid: str, resource_class: str) -> View | None:
         self.before_view()
-        return self.seen.view
+        found = self.seen.view
+        self.after_view()
+        return found
 
     def holders(self, uuid: str) -> tuple[int, frozenset[str]] | None:
         return None
@@ -75,9 +78,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def facts(store: Store, cloud: Shelf) -> Facts:
     """As the command gathers them."""
-    return gather(
-        CheckScope(), lambda: store, lambda: cloud, NoNova, policies=[], now=datetime.now(UTC)
-    )
+    return gather(CheckScope(), lambda: store, lambda: cloud, NoNova, policies=[], clock=utc_now)
 
 
 def named(store: Store, cloud: Shelf) -> dict[str, list[str]]:
@@ -87,8 +88,8 @@ def named(store: Store, cloud: Shelf) -> dict[str, list[str]]:
     return {name: words for name, words in told.items() if words}
 
 
-def damage(store: Store, table: str, column: str, value: str) -> None:
-    """A hand on the file of the record."""
+def write(store: Store, table: str, column: str, value: str) -> None:
+    """Another process, or a hand on the file of the record."""
     with engine.writing(store._engine) as db:
         said = f"UPDATE {table} SET {column} = {value}"  # noqa: S608
         assert db.execute(sa.text(said)).rowcount == 1
@@ -99,7 +100,7 @@ def test_a_slot_whose_row_is_damaged_is_not_called_one_that_nobody_enrolled(
     store: Store, reserved: int
 ) -> None:
     """Who followed that would be told to enrol what is enrolled."""
-    damage(store, "slots", "state", "'garbage'")
+    write(store, "slots", "state", "'garbage'")
     said = named(store, Shelf(reserved=reserved))
     assert not said.keys() & {"not-enrolled", "not-enrolled-offered"}
     assert "cannot be read" in said["record-rows"][0]
@@ -109,7 +110,52 @@ def test_a_slot_whose_row_is_damaged_is_not_called_one_that_nobody_enrolled(
 def test_a_host_whose_row_is_damaged_is_not_called_one_that_nobody_registered(
     store: Store,
 ) -> None:
-    damage(store, "hosts", "jwk", "'garbage'")
+    write(store, "hosts", "jwk", "'garbage'")
     said = named(store, Shelf())
     assert "host-registered" not in said
     assert said["record-rows"] == [f"host {HOST}: its row cannot be read"]
+
+
+def test_a_slot_that_is_claimed_after_its_row_was_read_is_no_failure(store: Store) -> None:
+    """The record is read first and a large cloud is asked for minutes: rows move meanwhile."""
+    cloud = Shelf()
+
+    def claimed() -> None:
+        write(store, "slots", "state", "'in_use'")
+        cloud.seen = provider(FREE, server="server", reserved=0)
+
+    cloud.before_view = claimed
+    assert "reserved" not in named(store, cloud)
+
+
+def test_a_slot_that_is_released_after_it_was_looked_at_is_no_failure(store: Store) -> None:
+    """So the row that is read again is held against a look of after it."""
+    write(store, "slots", "state", "'in_use'")
+    cloud = Shelf()
+    cloud.seen = provider(FREE, server="server", reserved=0)
+
+    def released() -> None:
+        write(store, "slots", "state", "'released'")
+        cloud.seen = provider(FREE)
+
+    cloud.after_view = released
+    assert "reserved" not in named(store, cloud)
+
+
+def test_a_slot_that_stands_still_with_low_reserved_is_a_failure(store: Store) -> None:
+    assert "reserved" in named(store, Shelf(reserved=0))
+
+
+def test_a_record_that_goes_away_while_placement_is_asked_is_told(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not as if Placement did not answer, and not as if nothing had moved."""
+
+    def away() -> None:
+        raise UnavailableError("the record is away")
+
+    cloud = Shelf()
+    cloud.after_view = lambda: monkeypatch.setattr(store, "every_slot", away)
+    seen = facts(store, cloud)
+    assert seen.record_trouble == "the record is away"
+    assert seen.placement_trouble == ""

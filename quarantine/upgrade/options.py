@@ -8,6 +8,7 @@ no error of ours: a host whose file is broken must not hide what is wrong with t
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -100,6 +101,11 @@ def _read(
 ) -> tuple[_Values, tuple[str, ...]]:
     """Every value; its default where it is bad, and then a word about it."""
     files = [file for path in paths for file in _files(path)]
+    if not files:
+        # Every value would be its default, as if the service had said so. One of several
+        # directories may be empty.
+        where = ", ".join(map(str, paths))
+        raise BadInputError(f"nova-conf: expected a file or *.conf in {where}, found none")
     # oslo tells of old names as it meets them: those are Nova's matter.
     logging.getLogger("oslo_config").setLevel(logging.ERROR)
     trouble: list[str] = []
@@ -151,7 +157,9 @@ def _files(path: Path) -> list[Path]:
     try:
         found = [path]
         if path.is_dir():
-            found = sorted(f for f in path.glob("*.conf") if not f.name.startswith("."))
+            # Not by glob, which finds nothing in a directory that we may not look into.
+            names = sorted(os.listdir(path))
+            found = [path / n for n in names if n.endswith(".conf") and not n.startswith(".")]
         for file in found:
             # Opened here first: what is missing or far too large is no finding on Nova.
             with file.open("rb") as handle:

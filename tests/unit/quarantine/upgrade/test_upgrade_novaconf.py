@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import tempfile
 from pathlib import Path
@@ -54,6 +56,34 @@ def test_lines_keep_their_order_over_files_and_directories(tmp_path: Path) -> No
     assert [spec.number for spec in conf.device_specs] == [1, 2, 3]
     assert conf.report_in_placement
     assert conf.trouble == ()
+
+
+def test_a_directory_without_a_file_is_not_taken_for_a_service_on_its_defaults(
+    tmp_path: Path,
+) -> None:
+    """Most likely it is the wrong one."""
+    (tmp_path / "README").write_text("not a configuration")
+    with pytest.raises(BadInputError, match="found none"):
+        read(tmp_path)
+    empty = tmp_path / "conf.d"
+    empty.mkdir()
+    # As where a service has a file and a directory, which may be empty.
+    assert read(write(tmp_path / "nova.conf", ""), empty).trouble == ()
+
+
+def test_a_directory_that_may_not_be_looked_into_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also beside a file that can be read: what is in it goes before that file's values."""
+    file = write(tmp_path / "nova.conf", "")
+
+    def refused(_path: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, refused)
+    with pytest.raises(BadInputError, match="Permission denied"):
+        read(file, tmp_path)
 
 
 def test_a_value_of_several_lines_a_list_and_old_names_count(tmp_path: Path) -> None:

@@ -111,6 +111,8 @@ class Facts:
 
     confs: tuple[NovaConf, ...] = ()
     placement_confs: tuple[PlacementConf, ...] = ()
+    asked: frozenset[str] = frozenset()
+    """The hosts that the operator asked about; empty: all."""
     slots: tuple[SlotRecord, ...] = ()
     hosts: tuple[HostRecord, ...] = ()
     damaged_slots: tuple[UnreadableSlot, ...] = ()

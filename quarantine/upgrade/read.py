@@ -94,6 +94,7 @@ def gather(
         placement_confs=tuple(
             options.placement(s) for s in question.sources if s.role is Role.PLACEMENT
         ),
+        asked=question.hosts,
         policies=frozenset(policies),
         nova_release=question.nova_release,
         placement_release=question.placement_release,

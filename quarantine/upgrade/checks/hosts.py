@@ -39,6 +39,9 @@ def _unregistered(facts: Facts) -> Iterator[Finding]:
     known = {host.name for host in facts.hosts} | facts.registered
     for host in sorted({drive.slot.host for drive in enrolled(facts)} - known):
         yield Finding(host, "has enrolled slots and is not registered")
+    # A name that is misspelt has nothing wrong with it.
+    for host in sorted(facts.asked - known - set(facts.host_names)):
+        yield unknown(host, "asked for by --host; no host, slot or configuration has that name")
 
 
 def _silent(facts: Facts) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from quarantine.record.database import engine
 from quarantine.record.store import Store
 from quarantine.upgrade.catalogue import judge
 from quarantine.upgrade.facts import Facts
+from quarantine.upgrade.finding import Finding
 from quarantine.upgrade.read import CheckScope, gather
 from tests.lab.record import migrated_file
 from tests.unit.quarantine.upgradefacts import CLASS, FREE, HOST, provider
@@ -76,9 +77,10 @@ def store(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def facts(store: Store, cloud: Shelf) -> Facts:
+def facts(store: Store, cloud: Shelf, *hosts: str) -> Facts:
     """As the command gathers them."""
-    return gather(CheckScope(), lambda: store, lambda: cloud, NoNova, policies=[], clock=utc_now)
+    question = CheckScope(hosts=frozenset(hosts))
+    return gather(question, lambda: store, lambda: cloud, NoNova, policies=[], clock=utc_now)
 
 
 def named(store: Store, cloud: Shelf) -> dict[str, list[str]]:
@@ -114,6 +116,18 @@ def test_a_host_whose_row_is_damaged_is_not_called_one_that_nobody_registered(
     said = named(store, Shelf())
     assert "host-registered" not in said
     assert said["record-rows"] == [f"host {HOST}: its row cannot be read"]
+
+
+def test_a_host_that_nobody_knows_is_not_told_to_be_good(store: Store) -> None:
+    """Of a name that is misspelt there is nothing to find."""
+
+    def not_known(*hosts: str) -> list[Finding]:
+        results = {result.check.name: result for result in judge(facts(store, Shelf(), *hosts))}
+        return list(results["host-registered"].findings)
+
+    assert not_known() == not_known(HOST) == []
+    (said,) = not_known(HOST, "cpm1")
+    assert (said.where, said.unknown) == ("cpm1", True)
 
 
 def test_a_slot_that_is_claimed_after_its_row_was_read_is_no_failure(store: Store) -> None:

@@ -195,6 +195,10 @@ def _cost(entries: list[Entry]) -> result.Cost:
 def _result(request: Request, plan: Plan, entries: list[Entry], cost: result.Cost) -> result.Result:
     state = steady(plan, _rates(entries))
     cells = result.cells_of(plan, entries)
+    grades = result.grades_of(request.target.capacity, cells)
+    if state is not None and not state.reached:
+        # Also for programs, which read this and no page.
+        grades = replace(grades, reads=None, every_mix=None)
     source = bool(request.preset.source)
     load = SOURCE_LOAD if source else request.load
     now = datetime.datetime.now(datetime.UTC)
@@ -219,7 +223,7 @@ def _result(request: Request, plan: Plan, entries: list[Entry], cost: result.Cos
         machine=machine.machine(),
         steady=result.SteadyState(plan.tracked.block, plan.tracked.reads, state) if state else None,
         cells=cells,
-        grades=result.grades_of(request.target.capacity, cells),
+        grades=grades,
         notes=tuple(_notes(request, entries)),
         cost=cost,
     )

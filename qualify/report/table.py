@@ -71,6 +71,7 @@ def _single(cell: CellResult) -> Iterator[str]:
 
 def _steady(result: Result) -> Iterator[str]:
     if result.steady is None:
+        yield "steady state not judged: the run had fewer than 5 rounds"
         return
     state = result.steady.state
     cell = Cell(result.steady.block, result.steady.reads)

@@ -93,7 +93,7 @@ class Grade:
 
 @dataclass(frozen=True)
 class Grades:
-    """For a volume of ``size`` bytes."""
+    """For a volume of ``size`` bytes. A run that was judged and not steady has no level."""
 
     size: int
     reads: Grade | None

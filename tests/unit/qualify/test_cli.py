@@ -322,6 +322,18 @@ def test_rounds_go_on_until_the_target_is_steady(fakes: Fakes, tmp_path: Path) -
     assert "--rw=write" in fakes.calls[0]  # filled once, before all
 
 
+def test_a_run_that_never_got_steady_has_no_level_for_programs_either(
+    fakes: Fakes, tmp_path: Path
+) -> None:
+    """The page and the table named none, and the result did."""
+    request = fakes.request(rounds=(5, 5))
+    found = bench.run(request, Journal(tmp_path / "p"), False, Progress(io.StringIO(), 1))
+
+    assert found.unsteady
+    assert (found.grades.reads, found.grades.every_mix) == (None, None)
+    assert found.grades.i1_read is not None
+
+
 def test_the_figure_beside_a_cell_is_its_own(
     fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -169,6 +169,7 @@ def test_a_run_that_was_not_steady_shows_no_level() -> None:
     assert "no level: the run was not steady" in "\n".join(table.lines(WILD))
     assert page.render(made()).count("VPU") > 1
     assert "steady state not judged" in page.render(replace(made(), steady=None))
+    assert "steady state not judged" in "\n".join(table.lines(replace(made(), steady=None)))
 
 
 def test_the_verdict_names_latency_that_rose() -> None:

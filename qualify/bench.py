@@ -72,6 +72,7 @@ class Request:
             "preset": self.preset.name,
             "cells": [[cell.block, cell.reads] for cell in self.plan.cells],
             "target": self.target.path,
+            "identity": target.identity(self.target),
             "capacity": self.target.capacity,
             "size": self.size,
             "load": asdict(self.load),

@@ -81,6 +81,21 @@ def look(path: str, system: System | None = None) -> Target:
     )
 
 
+def identity(target: Target, system: System | None = None) -> str:
+    """What the device itself, or the array, is known by; empty where /sys tells nothing of it.
+
+    A name is given anew at each start of the machine: /dev/nvme0n1 may be another drive then.
+    """
+    if target.kind != DEVICE:
+        return ""
+    system = system or System()
+    directory = f"/sys/class/block/{os.path.basename(target.path)}"
+    # NVMe and SCSI, virtio, md, device mapper; what is above a partition is its disk.
+    places = ("wwid", "device/wwid", "serial", "device/serial", "md/uuid", "dm/uuid", "../wwid")
+    found = (system.text(f"{directory}/{place}") for place in places)
+    return next((text for text in found if text), "")
+
+
 def _device(system: System, name: str) -> str:
     directory = f"/sys/class/block/{name}"
     level = system.text(f"{directory}/md/level")

@@ -116,8 +116,9 @@ class Journal:
         # Cells of another target or load would be mixed with these.
         if found != dict(header):
             raise BadInputError(
-                f"{self.path} belongs to another run (preset, target, size, load); give the "
-                "options of that one, or remove the file"
+                f"{self.path} belongs to another run (preset, target, size, load; drives change "
+                "their names when a machine starts); give the options of that one, or remove the "
+                "file"
             )
 
     def _parsed(self, line: bytes, make: Callable[[Any], T]) -> T:

@@ -371,6 +371,22 @@ def test_a_run_goes_on_where_it_was_interrupted(fakes: Fakes, tmp_path: Path) ->
         bench.run(replace(request, size=2 * MIB), journal, True, Progress(io.StringIO(), 1))
 
 
+def test_a_run_does_not_go_on_with_another_drive_of_the_same_name(
+    fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its cells would be half of one drive and half of another."""
+    drive = ["eui.1"]
+    monkeypatch.setattr(target, "identity", lambda _target: drive[0])
+    journal, request = Journal(tmp_path / "p"), fakes.request()
+    fakes.fail_at = 5
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(request, journal, False, Progress(io.StringIO(), 1))
+    drive[0] = "eui.2"
+    with pytest.raises(BadInputError, match="another run"):
+        bench.run(request, journal, True, Progress(io.StringIO(), 1))
+    assert len(fakes.calls) == 5, "nothing was written to it"
+
+
 def test_an_unfinished_run_is_seen_before_anything_is_written(fakes: Fakes, tmp_path: Path) -> None:
     journal = Journal(tmp_path / "p")
     journal.begin({})

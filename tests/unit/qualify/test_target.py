@@ -6,6 +6,7 @@ import os
 import random
 import struct
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -304,6 +305,18 @@ def played(tmp_path: Path) -> System:
     )
     (tmp_path / "proc/7/fd").mkdir(parents=True)
     return System(tmp_path)
+
+
+def test_a_drive_is_known_by_more_than_its_name(played: System) -> None:
+    """The next start of the machine may give the name to another drive of the same size."""
+    seen = target.Target("/dev/nvme0n1", target.DEVICE, MIB, "a drive")
+    wwid = played.path("/sys/class/block/nvme0n1/wwid")
+    wwid.write_text("eui.0025388101b00001\n")
+    assert target.identity(seen, played) == "eui.0025388101b00001"
+    wwid.write_text("eui.0025388101b00002\n")
+    assert target.identity(seen, played) == "eui.0025388101b00002"
+    assert target.identity(replace(seen, path="/dev/nvme1n1"), played) == ""
+    assert target.identity(replace(seen, kind=target.DIRECTORY), played) == ""
 
 
 @pytest.mark.parametrize(

@@ -121,20 +121,24 @@ def working_size(target: Target, wanted: int, given: bool) -> int:
 
     Whole MiB. Raises :class:`BadInputError`.
     """
+    # The fill goes in steps of 1 MiB and leaves the rest unwritten: reads of that are too fast.
+    whole = wanted // MIB * MIB
+    if whole == 0:
+        raise BadInputError(f"expected a --size of at least 1M, found {wanted} bytes")
     if target.kind == DIRECTORY:
         room = os.statvfs(target.path)
         free = room.f_bavail * room.f_frsize - int(target.capacity * _SPARE)
-        if wanted > free:
+        if whole > free:
             raise BadInputError(
-                f"expected {size_text(wanted)} free in {target.path} beside a reserve of 5 %, "
+                f"expected {size_text(whole)} free in {target.path} beside a reserve of 5 %, "
                 f"found {max(free, 0) // MIB}M; give a smaller --size or another directory"
             )
-        return wanted
+        return whole
     if wanted > target.capacity and given:
         raise BadInputError(
             f"expected a --size of at most {target.capacity // MIB}M, found {wanted // MIB}M"
         )
-    size = min(wanted, target.capacity) // MIB * MIB
+    size = min(whole, target.capacity) // MIB * MIB
     if size == 0:
         raise BadInputError(
             f"expected at least 1 MiB at {target.path}, found {target.capacity} bytes; "

@@ -254,6 +254,11 @@ def test_sizes_of_devices_and_files(loop: Loop, tmp_path: Path) -> None:
         target.working_size(seen, 9 * MIB, given=True)
     with pytest.raises(BadInputError, match="at least 1 MiB"):
         target.working_size(target.look(str(small)), MIB, given=False)
+    for there in (seen, target.look(str(tmp_path))):
+        # What the fill cannot write in steps of 1 MiB is not measured.
+        assert target.working_size(there, 3 * MIB + 5, given=True) == 3 * MIB
+        with pytest.raises(BadInputError, match="--size of at least 1M"):
+            target.working_size(there, MIB - 1, given=True)
 
 
 def test_the_sources_files(tmp_path: Path) -> None:

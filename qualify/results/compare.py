@@ -125,10 +125,12 @@ def _differences(before: Result, after: Result) -> Iterator[str]:
         ("seconds per cell", before.asked.seconds, after.asked.seconds),
         ("working set", size_text(before.target.size), size_text(after.target.size)),
         ("kind of target", before.target.kind, after.target.kind),
+        ("target", before.target.description, after.target.description),
         ("written first", before.asked.filled, after.asked.filled),
         ("fio", before.fio, after.fio),
         ("kernel", before.machine.kernel, after.machine.kernel),
         ("cpus", before.machine.cpus, after.machine.cpus),
+        ("processor", before.machine.cpu, after.machine.cpu),
         ("emulated", before.emulated, after.emulated),
     )
     for name, one, other in pairs:

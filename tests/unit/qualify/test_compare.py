@@ -85,6 +85,20 @@ def test_different_questions_are_named() -> None:
     )
 
 
+def test_another_drive_and_another_machine_are_named() -> None:
+    """Figures of two models are no past and future of one."""
+    after = replace(
+        BEFORE,
+        target=replace(BEFORE.target, description="SAMSUNG MZ1"),
+        machine=replace(BEFORE.machine, cpu="Another"),
+    )
+
+    assert compare(BEFORE, after).differences == (
+        "target: md raid0 of 4, then SAMSUNG MZ1",
+        "processor: A processor, then Another",
+    )
+
+
 def test_a_run_that_was_not_steady_is_named() -> None:
     wild = made(lambda number, cell: rate(number, cell) * (1 + number % 2))
 

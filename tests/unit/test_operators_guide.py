@@ -13,6 +13,7 @@ import io
 import json
 import shlex
 import shutil
+import sqlite3
 import subprocess
 import tomllib
 from collections.abc import Iterator
@@ -544,6 +545,30 @@ def kept(tmp_path: Path) -> Kept:
     plane = Played(etc)
     assert plane.ours("key", "create") == plane.ours("db", "upgrade") == 0
     return Kept(plane, var)
+
+
+def test_a_restored_record_is_the_one_of_the_backup_also_after_a_crash(kept: Kept) -> None:
+    """SQLite's log, which a crash leaves, would be played into the older file: a mix of both."""
+    plane, log = kept.plane, kept.var / "record.db-wal"
+    backup, restore = blocks(GUIDE, "Backup and restore")
+    first = kept.grow(Link(), kept.key())
+    for line in (*next(blocks(GUIDE, KEYS)), *backup):
+        plane.line(line)
+    # Pages that are in the file by now, and others that are in the log alone.
+    second = kept.grow(first, kept.key())
+    reader = sqlite3.connect(kept.var / "record.db")
+    reader.execute("SELECT count(*) FROM certificates").fetchall()
+    third = kept.grow(second, kept.key())
+    left = log.read_bytes()
+    reader.close()
+    log.write_bytes(left)
+
+    for line in restore:
+        plane.line(line)
+    for newer in (second, third):
+        assert plane.ours("ledger", "verify", "--contains", newer.digest) == 7
+    with contextlib.closing(sqlite3.connect(kept.var / "record.db")) as record:
+        assert record.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
 def test_the_recipes_of_backup_and_restore_lose_nothing_in_silence(

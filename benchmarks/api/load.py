@@ -107,22 +107,29 @@ def act(
         with contextlib.closing(connection):
             while next(turns) < requests and time.monotonic() < end:
                 one = next(acts)
-                connection.request("GET", one.looked_at, headers=dict(headers))
-                seen = connection.getresponse()
-                seen.read()
-                tag = seen.headers.get("ETag")
-                named = {"If-Match": tag} if tag else {"If-None-Match": "*"}
-                said = {**headers, **named, "Content-Type": "application/json"}
-                begun = time.monotonic()
-                connection.request(one.method, one.path, json.dumps(one.body), said)
-                answer = connection.getresponse()
-                text = answer.read()
-                took = time.monotonic() - begun
-                with lock:
-                    asked.times.append(took)
-                    asked.longest = max(asked.longest, len(text))
+                begun, text, problem = time.monotonic(), b"", ""
+                try:
+                    connection.request("GET", one.looked_at, headers=dict(headers))
+                    seen = connection.getresponse()
+                    seen.read()
+                    tag = seen.headers.get("ETag")
+                    named = {"If-Match": tag} if tag else {"If-None-Match": "*"}
+                    said = {**headers, **named, "Content-Type": "application/json"}
+                    begun = time.monotonic()
+                    connection.request(one.method, one.path, json.dumps(one.body), said)
+                    answer = connection.getresponse()
+                    text = answer.read()
                     if answer.status not in (200, 201):
-                        asked.problems.append(f"{one.method} {one.path}: {answer.status} {text!r}")
+                        problem = f"{answer.status} {text!r}"
+                except (OSError, http.client.HTTPException) as error:
+                    # A client that ended here would take its acts out of the figures, unsaid.
+                    connection.close()
+                    problem = f"{type(error).__name__} {error}"
+                with lock:
+                    asked.times.append(time.monotonic() - begun)
+                    asked.longest = max(asked.longest, len(text))
+                    if problem:
+                        asked.problems.append(f"{one.method} {one.path}: {problem}")
 
     threads = [threading.Thread(target=client, args=(acts,)) for acts in things]
     for thread in threads:

@@ -55,7 +55,10 @@ def _stretches(
     if record.state is not State.AVAILABLE:
         raise LabError(f"expected {record.slot} to come back, it is held: {record.reason}")
     at = {row.event: row.at.timestamp() for row in site.history(drive)[rows:] if row.event}
-    commands = [c for c in drive.commands() if c.seq > last and c.is_admin]
+    # Those of the case: its host looks at the drive once more when the ticket comes.
+    certified = at[Event.CERTIFIED]
+    new = (c for c in drive.commands() if c.seq > last and c.is_admin)
+    commands = [c for c in new if c.wall <= certified]
     began, ended = commands[0].wall, commands[-1].wall
     found: dict[str, float] = {}
     before = visible
@@ -66,8 +69,8 @@ def _stretches(
         "order sent to first command": began - before,
         TO_COMMAND: began - visible,
         "drive at work": ended - began,
-        "last command to certified": at[Event.CERTIFIED] - ended,
-        "certified to returned": at[Event.RETURNED] - at[Event.CERTIFIED],
+        "last command to certified": certified - ended,
+        "certified to returned": at[Event.RETURNED] - certified,
         TO_POOL: at[Event.RETURNED] - ended,
     }
 

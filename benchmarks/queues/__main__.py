@@ -178,9 +178,13 @@ def main() -> int:
             producer.start()
             producer.join()
             waiting = client.exists(*(key(MessageKind.HELLO, host) for host in names))
+            heard = dict(rest.counts)
+            # Those that wait are the oldest: an entry leaves its list when it was worked on.
+            lists = [key(MessageKind.REPORT, host) for host in names]
+            wait_until(lambda: not client.exists(*lists), "the last reports", 600)
             print(f"load of the machine {os.getloadavg()[0]:.0f}")
             print(f"reports: {len(reports.ages)} done, {_figures(reports.ages)}")
-            print(f"heard meanwhile: {rest.counts}; hellos that still wait: {waiting}")
+            print(f"heard meanwhile: {heard}; hellos that still wait: {waiting}")
             _say("an hour without a control plane")
             stop.set()
             time.sleep(2)

@@ -7,6 +7,7 @@ import base64
 import errno
 import gzip
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -464,7 +465,15 @@ def test_user_data_is_yaml_that_nova_takes(tmp_path: Path) -> None:
     unpacked = gzip.decompress(base64.b64decode(program["content"]))
     assert unpacked == (tmp_path / "program").read_bytes()
     # Nova refuses more than 65535 bytes in base64; arguments and more releases need some of them.
+    # Nova refuses more than 65535 bytes in base64; arguments and more releases need some of them.
     assert len(done.stdout) * 4 / 3 < 55_000
+
+    more = [*tool, "--cloud-init", "--drives", "4", "--label", "a" * 15_000]
+    long = subprocess.run(more, capture_output=True, text=True)
+    found = re.search(r"found (\d+)", long.stderr)
+    assert long.returncode == 1
+    assert found is not None
+    assert int(found[1]) > 65535, "the size that was refused, not the one before base64"
 
 
 @pytest.mark.parametrize(

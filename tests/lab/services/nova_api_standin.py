@@ -147,7 +147,9 @@ class NovaApiStandIn:
             rows = [h for h in self.hypervisors if pattern in h["hypervisor_hostname"]]
             return (200, {"hypervisors": rows}) if rows else (404, {"itemNotFound": {}})
         if parts.path == "/os-services":
+            wanted = query.get("binary")
             rows = [s for s in self.services if s["host"] == query["host"]]
+            rows = [s for s in rows if wanted in (None, s["binary"])]
             return 200, {"services": rows}
         if parts.path == "/servers/detail":
             return 200, {"servers": self._paged(self._servers(query), query, "id")}
@@ -171,6 +173,9 @@ class NovaApiStandIn:
         return {**known, "version": "2.104"}
 
     def _servers(self, query: Mapping[str, str]) -> list[Row]:
+        if query.get("all_tenants") != "true":
+            # Each server is a tenant's: who does not ask for all sees those of his own project.
+            return []
         found = []
         for row in self.servers:
             soft = row["OS-EXT-STS:vm_state"] == "soft-delete"

@@ -267,6 +267,15 @@ def test_a_host_that_nova_does_not_know_is_haunted(nova: NovaApiStandIn, door: C
     assert "no compute service" in haunted(door).of(SLOT, LONG)[0]
 
 
+def test_another_service_of_the_host_speaks_not_for_its_nova_compute(
+    nova: NovaApiStandIn, door: Compute
+) -> None:
+    nova.services[0]["state"] = "down"
+    # Where one machine is all of a cloud, Nova lists its other services beside nova-compute.
+    nova.services.insert(0, nova.services[0] | {"binary": "nova-conductor", "state": "up"})
+    assert "is down" in haunted(door).of(SLOT, LONG)[0]
+
+
 def test_a_cell_that_is_down_is_no_good_word(nova: NovaApiStandIn, door: Compute) -> None:
     # 2.69: what is in a cell that is down has hardly a member.
     nova.services[0].clear()

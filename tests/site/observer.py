@@ -284,6 +284,8 @@ class AlarmHandler(logging.Handler):
         self._observer = observer
 
     def emit(self, record: logging.LogRecord) -> None:
+        if self._observer.world.among_the_dead:
+            return
         text = record.getMessage()
         if text.startswith("ALARM"):
             self._observer.alarm(text)

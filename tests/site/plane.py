@@ -61,6 +61,8 @@ class SimulatedStore(Store):
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[Any]:
+        if self.world.among_the_dead:
+            raise Killed
         try:
             with super()._writing() as db:
                 yield db
@@ -71,6 +73,7 @@ class SimulatedStore(Store):
             self.marks.crash -= 1
             self.world.say(f"{self.world.current.name} dies after a commit")
             # All of its threads with it, before time goes on.
+            self.world.current.whole.doom()
             self.world.at(0.0, self.world.current.whole.kill)
             self.marks.crashed()
             raise Killed

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from random import Random
 
 import pytest
 
+from eraser.protocol.identity import Slot
 from quarantine.service.watch.lateness import Lateness
+from tests.site.hosts import identity
+from tests.site.observer import AlarmHandler
 from tests.site.script import FAULTS, Deed, Mode, Script, draw
 from tests.site.shrink import shrink
 from tests.site.site import Result, Site, run
@@ -156,6 +160,45 @@ def test_a_crash_takes_every_thread_of_its_process_and_it_is_started_again() -> 
         assert not any(thread.alive for thread in dead[0].children)
         world.run(world.now + 31.0)
         assert site.plane.alive
+    finally:
+        site.close()
+
+
+def test_a_process_that_is_killed_does_nothing_more() -> None:
+    """As after SIGKILL: what stands in its ``finally`` and ``except BaseException`` asks nobody,
+    writes nothing, and nobody is called by it."""
+    script = replace(short(1, "swarm", 0.0), hosts=1, slots=1)
+    world = World(script.seed)
+    site = Site(script, world, frozenset())
+    try:
+        site.begin()
+        done, store = list[str](), site.plane.assembly().store
+        strange, slot = identity("cmp1", "nowhere"), Slot("cmp1", "0000:81:00.0")
+
+        def work() -> None:
+            try:
+                world.sleep(100.0)
+            except BaseException:
+                logging.getLogger("quarantine").warning("ALARM by the dead")
+                raise
+            finally:
+                try:
+                    store.note_drive(strange, slot, dirty=True, reason="dead")
+                finally:
+                    world.sleep(1.0)
+                    done.append("slept")
+
+        handler = AlarmHandler(site.observer)
+        logging.getLogger("quarantine").addHandler(handler)
+        process = world.spawn("work", work)
+        world.run(10.0)
+        process.kill()
+        world.run(20.0)
+        logging.getLogger("quarantine").removeHandler(handler)
+        assert not process.alive
+        assert store.drive(strange.digest) is None
+        assert done == []
+        assert "ALARM by the dead" not in site.observer.alarms
     finally:
         site.close()
 

@@ -37,6 +37,9 @@ class Process:
         """Its threads."""
         self.parent: Process | None = None
         """Of a thread, who started it."""
+        self.doomed = False
+        """It is being killed. Its ``finally`` runs, as after no SIGKILL: what it asks, writes or
+        says there must come to nothing."""
         self._turn = 0
 
     @property
@@ -60,11 +63,18 @@ class Process:
 
     def kill(self) -> None:
         """End it where it stands. One that has not begun never begins."""
+        self.doom()
         self._turn += 1
         for child in self.children:
             child.kill()
         if self.alive:
             self._enter(lambda: self._greenlet.throw(Killed()))
+
+    def doom(self) -> None:
+        """Neither it nor its threads do anything from now on."""
+        self.doomed = True
+        for child in self.children:
+            child.doom()
 
     def wait(self, seconds: float | None) -> Callable[[], None]:
         """To be followed by :meth:`pause`: wakes after ``seconds``, or by the returned call."""
@@ -76,6 +86,8 @@ class Process:
 
     def pause(self) -> None:
         """Stand still until woken."""
+        if self.doomed:
+            raise Killed
         self.world.hub.switch()
 
     def _enter(self, enter: Callable[[], object]) -> None:
@@ -99,6 +111,7 @@ class World:
         self.steps = 0
         self.hub = getcurrent()
         self.current: Process | None = None
+        """Who runs now; None for the site itself."""
         self.processes: list[Process] = []
         self.log: list[str] = []
         """What happened, for people, oldest first."""
@@ -144,6 +157,11 @@ class World:
             if self.steps - begun > _MOST_STEPS:
                 raise RuntimeError(f"time stands still at {self.now}: something runs in a circle")
         self.now = until
+
+    @property
+    def among_the_dead(self) -> bool:
+        """Who runs now has been killed."""
+        return self.current is not None and self.current.doomed
 
     def sleep(self, seconds: float) -> None:
         """The running process stands still. Outside of all processes nothing takes time."""

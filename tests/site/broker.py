@@ -56,6 +56,11 @@ class Broker:
         self._kept: dict[str, list[tuple[str, str]]] = {}
         self._count = itertools.count()
 
+    @property
+    def now(self) -> float:
+        """Its clock."""
+        return self._world.now
+
     def to_control(self, host: str, task: str, payload: Any) -> None:
         """From a host. Raises :class:`UnavailableError`."""
         self._require()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from eraser.protocol.inbound import BOUNDS, MessageKind
 from quarantine.errors import UnavailableError
 from tests.site.broker import Broker, Message
 
@@ -19,47 +20,63 @@ class Lists:
         self._broker = broker
         self._key = key
         self._entries: dict[str, list[bytes]] = {}
+        self._ends: dict[str, float] = {}
+        """When a list that is not pushed onto is gone as a whole."""
         broker.deliver = self.push
         broker.forget = self._entries.clear
 
     def push(self, message: Message) -> None:
-        """A message has arrived."""
-        kind = _NAMES.get(message.task, message.task)
+        """A message has arrived, with what its host does to the list (``BrokerRedis.push``)."""
+        kind = MessageKind(_NAMES.get(message.task, message.task))
         payload = message.payload
         text = payload.get("address") or "" if isinstance(payload, dict) else str(payload)
-        self._entries.setdefault(self._key(kind, message.host), []).append(text.encode())
+        name, bound = self._key(kind, message.host), BOUNDS[kind]
+        entries = self._of(name)
+        entries.append(text.encode())
+        if bound.seconds is not None:
+            entries[:] = entries[-bound.keep :]
+            self._ends[name] = self._broker.now + bound.seconds
         self._broker.arrived.set()
 
     def full(self, keys: Sequence[str]) -> list[str]:
         self._require()
-        return [] if self._deaf else [key for key in keys if self._entries.get(key)]
+        return [] if self._deaf else [key for key in keys if self._of(key)]
 
     def length(self, key: str) -> int:
         self._require()
-        return 0 if self._deaf else len(self._entries.get(key, ()))
+        return 0 if self._deaf else len(self._of(key))
 
     def head(self, key: str) -> bytes | None:
         self._require()
-        entries = self._entries.get(key)
+        entries = self._of(key)
         return entries[0] if entries and not self._deaf else None
 
     def tail(self, key: str) -> bytes | None:
         self._require()
-        entries = self._entries.get(key)
+        entries = self._of(key)
         return entries[-1] if entries and not self._deaf else None
 
     def remove(self, key: str, entry: bytes) -> None:
         self._require()
-        if entry in self._entries.get(key, ()):
-            self._entries[key].remove(entry)
+        entries = self._of(key)
+        if entry in entries:
+            entries.remove(entry)
 
     def cut(self, key: str, keep: int, *, oldest: bool) -> None:
         self._require()
-        entries = self._entries.get(key, [])
+        entries = self._of(key)
         entries[:] = entries[:keep] if oldest else entries[-keep:]
 
     def drop(self, key: str) -> None:
+        self._require()
         self._entries.pop(key, None)
+
+    def _of(self, key: str) -> list[bytes]:
+        """A list as it is now."""
+        entries = self._entries.setdefault(key, [])
+        if self._broker.now >= self._ends.get(key, float("inf")):
+            entries.clear()
+        return entries
 
     @property
     def _deaf(self) -> bool:

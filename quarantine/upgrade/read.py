@@ -16,10 +16,7 @@ from quarantine.record.store import Store
 from quarantine.record.words.facts import HostRecord, SlotRecord
 from quarantine.upgrade import options
 from quarantine.upgrade.facts import ConfigSource, Facts, ProviderSeen, Role
-
-_RELEASES: Final = (((2, 103), 33), ((2, 104), 34))
-"""Newest microversion of nova-api and its release, where they are one to one
-(``rest_api_version_history.rst`` of Nova 34: 2.96 is 29 and 30, 2.100 is 31 and 32)."""
+from quarantine.upgrade.nova.releases import release_of
 
 _LOOKS_AGAIN: Final = 3
 """Rounds over the slots that moved; each is short beside the one before."""
@@ -244,6 +241,6 @@ def _servers(facts: Facts, cloud: UpgradePlacement) -> dict[str, int]:
 def _release(nova: Callable[[], UpgradeNova]) -> int | None:
     """By the newest microversion; None where that does not decide, or nobody answers."""
     try:
-        return dict(_RELEASES).get(nova().newest_microversion())
+        return release_of(nova().newest_microversion())
     except QuarantineError:
         return None

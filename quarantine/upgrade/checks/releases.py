@@ -8,12 +8,10 @@ from typing import Final
 
 from quarantine.upgrade.facts import Facts
 from quarantine.upgrade.finding import Check, Finding, FindingLevel, unknown
+from quarantine.upgrade.nova.releases import NOVA_RELEASES
 
 MANY_DRIVES: Final = 8
 """With more equal drives in one host Placement needs its wide provider trees (bug 2126751)."""
-
-_PATCHED: Final = (29, 32, 33, 34)
-"""Releases that nova_patch knows; the first has no one-time-use devices of its own."""
 
 
 def _wide_trees(facts: Facts) -> Iterator[Finding]:
@@ -52,7 +50,7 @@ def _nova_release(facts: Facts) -> Iterator[Finding]:
     release = facts.nova_release
     if release is None:
         yield unknown("nova", "its release is not known; add --nova-release NUMBER")
-    elif release not in _PATCHED:
+    elif release not in NOVA_RELEASES:
         yield Finding("nova", f"release {release}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ from eraser.drive.featuresurvey import survey
 from eraser.protocol.identity import Slot
 from eraser.protocol.profile import Comparator, FeatureRule
 from eraser.protocol.ticket import Defence, DefenceStanding, DomainSeen
+from nova_patch import compat
 from quarantine.record.words.facts import UnreadableSlot
 from quarantine.record.words.states import Custody, State
 from quarantine.upgrade import catalogue
@@ -27,6 +29,7 @@ from quarantine.upgrade.checks.profiles import (
 )
 from quarantine.upgrade.facts import Facts, Role
 from quarantine.upgrade.finding import Finding, FindingLevel
+from quarantine.upgrade.nova.releases import NOVA_RELEASES, release_of
 from tests.nova.leaks import LEAKS
 from tests.unit.controller.labdrive import FULL, lab_controller
 from tests.unit.quarantine.upgradefacts import (
@@ -640,3 +643,11 @@ def test_a_drive_that_is_surveyed_now_has_a_profile_of_now(tmp_path: Path) -> No
 def test_the_page_is_the_table_s() -> None:
     shown = Path(__file__).parents[4] / "docs" / "upgrade-check.md"
     assert catalogue.table() in shown.read_text(), "run: tools/samples"
+
+
+def test_each_release_of_the_patch_is_known_and_no_other() -> None:
+    """A series that nova_patch learns has its line here too."""
+    table = json.loads(compat.TABLE.read_text())
+    assert {int(release.partition(".")[0]) for release in table} == NOVA_RELEASES.keys()
+    assert release_of((2, 104)) == 34
+    assert release_of((2, 100)) is None, "31 and 32 both have it"

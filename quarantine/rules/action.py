@@ -110,7 +110,8 @@ class SlotContext:
     quiet: bool = False
     """A person expects delays there: nobody is called for one. No step depends on it."""
     crowded: str = ""
-    """Why a slot on offer that moved without a reason stays there for now (:mod:`.brake`)."""
+    """Why a slot on offer that moved without a reason stays there for now
+    (:mod:`quarantine.service.brake`)."""
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,11 @@ from quarantine.rules import absence
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.alarmbook import SlotInState, alarm
 from quarantine.rules.alarms import may_be_overdue
-from quarantine.rules.brake import Brake
 from quarantine.rules.decide import decide
 from quarantine.rules.handover import Handover
 from quarantine.rules.maintenance import Maintenances
 from quarantine.rules.observation import strangers
+from quarantine.service.brake import Brake
 from quarantine.service.context import context_of
 from quarantine.service.doubt import Doubts
 from quarantine.service.executor import Executor

@@ -26,9 +26,9 @@ from quarantine.record.words.states import CASE_OPEN, FREE_TO_SCHEDULE, State
 from quarantine.rules import absence
 from quarantine.rules.absence import Absences
 from quarantine.rules.action import ServiceLimits
-from quarantine.rules.brake import Brake
 from quarantine.rules.maintenance import Maintenances
 from quarantine.rules.mark import Mark
+from quarantine.service.brake import Brake
 from quarantine.service.campaigns import CampaignWork
 from quarantine.service.doubt import Doubts
 from quarantine.service.executor import Executor, SendsOrders, SendsTickets

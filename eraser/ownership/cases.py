@@ -65,8 +65,11 @@ def _by_hand(state_dir: Path, address: str) -> str:
 
     Raises ``OSError`` where a case cannot be read that may be of this slot.
     """
-    cases = state_dir / "cases"
-    for name in sorted(os.listdir(cases)) if cases.is_dir() else ():
+    try:
+        names = sorted(os.listdir(state_dir / "cases"))
+    except FileNotFoundError:
+        return ""
+    for name in names:
         place = CasePlace(state_dir, name)
         try:
             # Two looks for files decide it in most cases, without loading anything more.

@@ -337,6 +337,11 @@ def test_a_case_that_cannot_be_read_keeps_its_own_slot_alone(
     assert "Structure needs cleaning" in seen.detail
 
 
+def test_cases_that_cannot_be_listed_are_not_none(world: World) -> None:
+    (world.state / "cases").write_text("in the way")
+    assert read_case(world.state, ADDRESS).standing is CaseStanding.OPEN
+
+
 def test_a_ticket_that_cannot_be_looked_at_comes_later(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

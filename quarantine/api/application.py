@@ -48,7 +48,7 @@ _UNKNOWN: Final = "expected a path of the API, found another; /v1/openapi.json h
 
 
 @dataclass(frozen=True)
-class Mount:
+class MountPoint:
     """Another skin over the same operations, in the same process, behind the same guard."""
 
     prefix: str
@@ -68,7 +68,7 @@ class Mount:
         return bool(path == self.prefix or path.startswith(f"{self.prefix}/"))
 
 
-def make(plane: ServingPlane, mount: Mount | None = None) -> Application:
+def make(plane: ServingPlane, mount: MountPoint | None = None) -> Application:
     """The application. Raises ``BadInputError`` for a configuration that cannot work."""
     conf = plane.conf
     authority = Authority(conf, RULES)
@@ -104,7 +104,9 @@ def _asked_by_name(conf: cfg.ConfigOpts, application: Application, say: Answer) 
     return asked
 
 
-def _mounted(inner: Application, other: Application, mount: Mount) -> tuple[Application, Answer]:
+def _mounted(
+    inner: Application, other: Application, mount: MountPoint
+) -> tuple[Application, Answer]:
     def dispatched(environ: Environ, start: StartResponse) -> Iterable[bytes]:
         if mount.has(environ):
             _mark(environ)

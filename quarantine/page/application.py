@@ -13,7 +13,7 @@ from typing import Any, Final
 import falcon
 
 from quarantine.api import documents, faults
-from quarantine.api.application import REQUEST_ID, Mount
+from quarantine.api.application import REQUEST_ID, MountPoint
 from quarantine.api.auth import CONTEXT, Application, Environ, StartResponse, unknown_caller
 from quarantine.api.faults import Fault
 from quarantine.api.keystone import Keystone
@@ -95,7 +95,7 @@ def _is_public(path: str) -> bool:
     return path.startswith(PUBLIC) or path in (login.LOGIN, login.LOGOUT)
 
 
-MOUNT: Final = Mount(PREFIX, _is_public, make, answer, login.enter)
+MOUNT: Final = MountPoint(PREFIX, _is_public, make, answer, login.enter)
 
 
 class _Static:

@@ -57,8 +57,13 @@ class Format:
             if result is None:
                 # The child would still hold the lock if it lived: the power went, or all died.
                 self._over("interrupted; its end is unknown")
-            else:
+            elif self.session.followed or status_of(result.exit_code, result.stderr) != 0:
                 self._judge(intent, result)
+            else:
+                # Its child let go of the slot some time before this run took it: anybody may have
+                # written since.
+                self.session.note(Sent(_record(result, self.command.nsid, self.command.cdw10)))
+                self._over("it ended unwatched, and the slot was nobody's since")
 
     def _send(self) -> None:
         session, command = self.session, self.command

@@ -81,30 +81,34 @@ def run_case(
     It reaches the machine by the doors of ``host``, and the drive's blocks by ``disk``.
     """
     lock = SlotLock(request.slot.address, run_dir)
-    _acquire(lock, files, request, host, on_progress)
+    followed = _acquire(lock, files, request, host, on_progress)
     try:
         # Under the lock: nobody reads or writes the case's files meanwhile.
         if anew and files.finished():
             files.clear()
-        return _locked(request, files, host, lock, on_progress, disk)
+        return _locked(request, files, host, lock, on_progress, disk, followed=followed)
     finally:
         lock.release()
 
 
 def _acquire(
     lock: SlotLock, files: CaseFiles, request: CaseRequest, host: Host, on_progress: OnProgress
-) -> None:
-    """Takes the lock; waits for a passing look, and for an orphaned Format of this very case."""
-    began = host.clock.monotonic()
+) -> bool:
+    """Takes the lock; waits for a passing look, and for an orphaned Format of this very case.
+
+    Returns whether such a one had it until now.
+    """
+    began, orphaned = host.clock.monotonic(), False
     while True:
         try:
             lock.acquire()
-            return
+            return orphaned
         except BusyError:
             waited = host.clock.monotonic() - began
+            orphaned = _orphan_is_left(lock, files, host)
             # Somebody works on the slot, unless a dead run has left a child with the lock.
             if waited >= _PASSING_SECONDS:
-                if not _orphan_is_left(lock, files, host) or waited >= request.policy.limits.format:
+                if not orphaned or waited >= request.policy.limits.format:
                     raise
                 on_progress(Step.ERASE, 0.0, "a command of an earlier run is still going")
         host.clock.sleep(_LOCK_POLL)
@@ -130,6 +134,8 @@ def _locked(
     lock: SlotLock,
     on_progress: OnProgress,
     disk: OpenDisk,
+    *,
+    followed: bool,
 ) -> EraseReport:
     report = files.report()
     # A run that died between the two copies of the report left one: the other is made good.
@@ -144,7 +150,7 @@ def _locked(
         return _end(
             request, files, host, CaseState(), Ending(Outcome.COMPLETED, str(error)), AfterLook()
         )
-    session = CaseSession(request, files, host, lock, journal, on_progress, disk)
+    session = CaseSession(request, files, host, lock, journal, on_progress, disk, followed=followed)
     try:
         # What an earlier run left open: how its command ended, and what it told the kernel.
         changing.settle(session)

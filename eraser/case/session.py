@@ -90,6 +90,8 @@ class CaseSession:
         journal: CaseJournal,
         on_progress: OnProgress,
         disk: OpenDisk,
+        *,
+        followed: bool = False,
     ) -> None:
         self.request = request
         self.files = files
@@ -98,6 +100,8 @@ class CaseSession:
         self.disk = disk
         """Opens a namespace's block device."""
         self.lock = lock
+        self.followed = followed
+        """A command that an earlier run had left held the slot until this run took it."""
         self.journal = journal
         self._on_progress = on_progress
         self._step = Step.PROVE_IDLE

@@ -168,7 +168,8 @@ def test_a_format_slower_than_the_kernels_timeout_is_not_reset(rack: Rack) -> No
 
 
 def test_a_format_outlives_its_killed_sender(rack: Rack) -> None:
-    made = bench(rack, "format-only", faults=Faults(format_seconds=8), policy=CLEAR)
+    # So long that the next run meets its child: one that had let go of the slot is not believed.
+    made = bench(rack, "format-only", faults=Faults(format_seconds=20), policy=CLEAR)
     process = made.compute.spawn(made.argv())
     wait_for_entry(made, "Intent")
     wait_for_format(made)

@@ -13,12 +13,13 @@ import pytest
 from eraser.case import verify
 from eraser.case.entries import MethodDone, Planted
 from eraser.case.state import CaseState
+from eraser.controller.lock import SlotLock
 from eraser.controller.passthru import FORMAT_NVM
 from eraser.protocol.policy import Method
 from eraser.protocol.report import MethodRecord, Verdict
 from eraser.state.journal import read
-from tests.unit.case.fakes import Crash, Plug
-from tests.unit.case.test_restore import FORMAT_ONLY, PLAIN, TWO, Bed, fit, make_bed
+from tests.unit.case.fakes import SLOT, Crash, Plug
+from tests.unit.case.test_restore import FORMAT_ONLY, PLAIN, TWO, Bed, Hasty, fit, make_bed
 
 USER_DATA = 0x200
 
@@ -46,10 +47,35 @@ def test_canaries_of_a_format_whose_end_nobody_knows_are_planted_anew(made: Bed)
     assert CaseState.of(read(made.files.journal)).canaries_planted
 
 
-def test_canaries_of_a_format_whose_end_was_written_down_count(made: Bed) -> None:
+def test_an_end_that_no_run_watched_is_no_end(made: Bed) -> None:
+    """Its child ended and let go of the slot: until the next run anybody may have written."""
     dies_in_format(made, result=True)
-    fit(made.run())
-    assert CaseState.of(read(made.files.journal)).canaries_planted
+    report = made.run()
+    fit(report)
+    assert [place for place, _where in made.planted] == [0, 0]
+    assert report.methods[0].attempts == 2
+    assert made.names() == ["format_nvm", "format_nvm"]
+    assert [command.opcode for command in report.commands] == [FORMAT_NVM, FORMAT_NVM]
+
+
+def test_an_end_that_the_next_run_waited_for_counts(made: Bed) -> None:
+    """The child had the slot until this run took it."""
+    dies_in_format(made, result=True)
+    child = SlotLock(SLOT.address, made.directory / "run")
+    child.acquire()
+    child.path.write_text(str(1 << 30))
+
+    class Ends(Hasty):
+        def sleep(self, seconds: float) -> None:
+            child.release()
+            super().sleep(seconds)
+
+    made.clock = Ends()
+    report = made.run()
+    fit(report)
+    assert report.methods[0].attempts == 1
+    assert made.names() == ["format_nvm"]
+    assert CaseState.of(read(made.files.journal)).canaries_planted, "ours followed these"
 
 
 @pytest.mark.parametrize("result", [True, False])

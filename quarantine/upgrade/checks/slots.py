@@ -122,9 +122,8 @@ def _strangers(facts: Facts, *, offered: bool) -> Iterator[Finding]:
         if _is_damaged(facts, drive):
             continue
         # One check asks for those on offer, another for the rest: neither names a drive twice.
-        free = not view.locked and not view.allocations
-        if free is offered:
-            words = "on offer" if free else custody.describe(view)
+        if view.on_offer is offered:
+            words = "on offer" if offered else custody.describe(view)
             yield Finding(str(drive.slot), f"one-time use and not enrolled; {words}")
 
 

@@ -455,6 +455,19 @@ def test_a_host_that_another_machine_s_clock_heard_is_not_silent(cloud: Cloud) -
     assert found(cloud.facts(silent={HOST: -59.0})) == {}
 
 
+def test_what_placement_would_hand_out_once_more_is_on_offer(cloud: Cloud) -> None:
+    """One server has it, and a ratio that somebody raised lets another have it too."""
+    stranger = provider(STRANGER, server="server", reserved=0)
+    assert stranger.view is not None
+    (stock,) = stranger.view.inventories
+    twice = replace(stranger.view, inventories=(replace(stock, allocation_ratio=2.0),))
+    facts = cloud.facts()
+    assert "not-enrolled" in found(with_provider(facts, STRANGER, stranger))
+    shared = with_provider(facts, STRANGER, replace(stranger, view=twice))
+    assert "not-enrolled-offered" in found(shared)
+    assert "not-enrolled" not in found(shared)
+
+
 def claimed(cloud: Cloud, seconds: float, *servers: str) -> Facts:
     """A server has had the one drive for so long, and Nova has not reserved it."""
     facts = cloud.facts()

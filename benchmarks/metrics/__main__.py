@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import random
 import resource
 import sys
@@ -171,7 +172,12 @@ def main() -> int:
         top = Path(directory)
         url = migrated_file(top / "record.db")
         print("filling the record", file=sys.stderr)
-        fill(url, arguments)
+        # In a process of its own: what made the rows is more than what a scrape takes.
+        writer = multiprocessing.get_context("fork").Process(target=fill, args=(url, arguments))
+        writer.start()
+        writer.join()
+        if writer.exitcode:
+            return 1
         conf = top / "nvme-quarantine.conf"
         conf.write_text(f"[database]\nurl = {url}\n")
         with RedisServer(top / "redis") as redis:

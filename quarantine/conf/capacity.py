@@ -51,9 +51,10 @@ def sold(texts: list[str]) -> tuple[SoldFlavor, ...]:
 
 def _one(text: str) -> SoldFlavor:
     name, _, rest = text.partition(":")
-    drives, _, resource_class = rest.partition(":")
+    # A blank after a colon would make a class that no slot has, of which nothing can ever be sold.
+    name, drives, resource_class = map(str.strip, (name, *rest.partition(":")[::2]))
     number = int(drives) if drives.isdecimal() and len(drives) < 5 else 0
-    if not (name.strip() and name.isprintable() and number):
+    if not (name and name.isprintable() and number):
         raise ValueError(
             "expected [capacity]flavors as NAME:DRIVES or NAME:DRIVES:RESOURCE_CLASS, as in "
             f"i1-180:4, found {text[:200]!r}"

@@ -247,6 +247,8 @@ def test_lengths_of_time(seconds: float, words: str) -> None:
 
 def test_flavors_as_they_are_configured() -> None:
     assert sold(["a:1", "b:4:CUSTOM_X"]) == (SoldFlavor("a", 1), SoldFlavor("b", 4, "CUSTOM_X"))
+    # A blank would make a class that no slot has, and nothing of it could ever be sold.
+    assert sold(["b: 4: CUSTOM_X", "c :1 "]) == (SoldFlavor("b", 4, "CUSTOM_X"), SoldFlavor("c", 1))
     for wrong in (["a"], ["a:0"], [":1"], ["a:x"], ["a:-1"], ["a:1", "a:2"], ["a:99999"], ["\n:1"]):
         with pytest.raises(ValueError, match=r"\[capacity\]flavors"):
             sold(wrong)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from eraser.protocol.identity import Slot
 from quarantine.record.database import models
 from quarantine.record.database.base import Repository
-from quarantine.record.database.damaged import readable
+from quarantine.record.database.damaged import counted, readable
 from quarantine.record.database.paging import asked_of_each, in_one_of
 from quarantine.record.words.reasons import CODE_LENGTH
 from quarantine.record.words.texts import SUBJECT_LENGTH, storable
@@ -107,9 +107,8 @@ class AlarmRepository(Repository):
     def alarm_totals(self) -> dict[str, int]:
         """How often people were called, by code."""
         with self._reading() as db:
-            return {
-                row[0]: row[1] for row in db.execute(sa.select(_COUNTS.c.code, _COUNTS.c.count))
-            }
+            query = sa.select(_COUNTS.c.code, _COUNTS.c.count)
+            return dict(counted(db, query, _COUNTS.c.code))
 
     def alarm_page(
         self,

@@ -20,6 +20,7 @@ from quarantine.record.database import models, rows
 from quarantine.record.database.base import Repository
 from quarantine.record.database.damaged import (
     UNREADABLE,
+    counted,
     fits,
     of_the_row,
     readable,
@@ -236,7 +237,7 @@ class CampaignRepository(Repository):
         if name is not None:
             query = query.where(_SLOTS.c.campaign == name)
         with self._reading() as db:
-            return {row[0]: row[1] for row in db.execute(query)}
+            return dict(counted(db, query, of))
 
     def write_campaign_slot(self, old: CampaignSlot, new: CampaignSlot) -> CampaignSlot:
         """The line, if it is still at ``old``'s step. Raises :class:`ConflictError`."""

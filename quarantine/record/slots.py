@@ -13,7 +13,7 @@ from quarantine.errors import ConflictError, IllegalTransitionError
 from quarantine.record import alarms, certificates, drives, messages
 from quarantine.record.database import models, rows
 from quarantine.record.database.base import Repository
-from quarantine.record.database.damaged import separately, told
+from quarantine.record.database.damaged import counted, separately, told
 from quarantine.record.words import lifecycle
 from quarantine.record.words.clock import CLOCKS_APART, is_to_come
 from quarantine.record.words.facts import (
@@ -190,7 +190,7 @@ class SlotRepository(Repository):
             .group_by(_SLOTS.c.hold_code)
         )
         with self._reading() as db:
-            return {code: count for code, count in db.execute(query)}
+            return dict(counted(db, query, _SLOTS.c.hold_code))
 
     def claims(self, slot: Slot | None = None) -> list[OfferClaim]:
         """All slots, or that one, that may be rightly on offer: certified or available.

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from quarantine.record.database import models
 from quarantine.record.database.base import Repository
-from quarantine.record.database.damaged import fits, readable
+from quarantine.record.database.damaged import counted, fits, readable
 from quarantine.record.database.maintained import in_effect, present
 from quarantine.record.database.paging import asked_of_each
 from quarantine.record.words.clock import CLOCKS_APART
@@ -137,9 +137,8 @@ class TotalsRepository(Repository):
         by = (_SLOTS.c.state, _SLOTS.c.hold_code, _SLOTS.c.model)
         count, oldest = sa.func.count(), sa.func.min(_SLOTS.c.entered_at)
         with self._reading() as db:
-            return [
-                SlotTotal(*row) for row in db.execute(sa.select(*by, count, oldest).group_by(*by))
-            ]
+            found = counted(db, sa.select(*by, count, oldest).group_by(*by), *by)
+        return [SlotTotal(*row) for row in found]
 
     def late(
         self,
@@ -171,7 +170,7 @@ class TotalsRepository(Repository):
         if maintained:
             query = query.where(in_effect(self._clock(), _SLOTS.c.host, _SLOTS.c.address))
         with self._reading() as db:
-            return {(row[0], row[1]): row[2] for row in db.execute(query)}
+            return {(row[0], row[1]): row[2] for row in counted(db, query, state, model)}
 
     def free_totals(self, heard_after: datetime) -> list[FreeTotal]:
         """How many hosts have how many free drives of a class; a host is silent that was not heard
@@ -191,14 +190,16 @@ class TotalsRepository(Repository):
             .group_by(*by)
         )
         with self._reading() as db:
-            return [FreeTotal(row[0], row[1], bool(row[2]), row[3]) for row in db.execute(query)]
+            found = counted(db, query, free.c.resource_class)
+        return [FreeTotal(row[0], row[1], bool(row[2]), row[3]) for row in found]
 
     def free_of_each_class(self) -> dict[str, int]:
         """Free drives by class: the pool, as a campaign leaves a share of it."""
         of = _SLOTS.c.resource_class
         query = sa.select(of, sa.func.count()).where(_SLOTS.c.state == State.AVAILABLE.value)
         with self._reading() as db:
-            return {row[0]: row[1] for row in db.execute(query.group_by(of)) if fits(of, row[0])}
+            found = counted(db, query.group_by(of), of)
+        return {row[0]: row[1] for row in found if fits(of, row[0])}
 
     def stock(self, host: str | None = None) -> list[StockTotal]:
         """Slots by host, class, state and code of the hold."""
@@ -210,7 +211,8 @@ class TotalsRepository(Repository):
         if host is not None:
             plain, coded = (q.where(_SLOTS.c.host == host) for q in (plain, coded))
         with self._reading() as db:
-            rows = [*db.execute(plain.group_by(*by[:3])), *db.execute(coded.group_by(*by))]
+            rows = counted(db, plain.group_by(*by[:3]), *by[:3])
+            rows += counted(db, coded.group_by(*by), *by)
         return [StockTotal(*row) for row in rows if all(map(fits, by, row))]
 
     def coming(self, host: str | None = None) -> list[ComingSlot]:
@@ -228,7 +230,7 @@ class TotalsRepository(Repository):
         """Hosts with an order out that they have not been heard to end."""
         query = sa.select(_SLOTS.c.host).where(_SLOTS.c.state == State.ERASING.value).distinct()
         with self._reading() as db:
-            return list(db.execute(query).scalars())
+            return [row[0] for row in counted(db, query, _SLOTS.c.host)]
 
     def hosts_within(self, times: Sequence[datetime]) -> tuple[list[int], int]:
         """How many registered hosts were heard since each of ``times``; and how many there are."""

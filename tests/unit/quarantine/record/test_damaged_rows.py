@@ -7,6 +7,7 @@ import errno
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from quarantine.record.store import Store
 from quarantine.record.words.facts import Initiator, SlotChanges, SlotRecord
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event, State
+from quarantine.rules.holds import because
 from quarantine.service.inbound import messages
 from quarantine.service.inbound.intake import URGENT, Lane
 from quarantine.service.issue import drive_inventory
@@ -647,3 +649,35 @@ def test_a_damaged_refusal_hides_no_count_of_the_others(
     counted = store.refusal_totals()
     assert counted.pop("report") == 1
     assert counted in ({}, {"garbage": 1})
+
+
+_EVER: Final = datetime(2100, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("column", ["host", "resource_class", "state", "hold_code", "model"])
+def test_a_slot_with_a_text_that_is_none_costs_no_number_of_the_others(
+    store: Store, cloud: Cloud, column: str
+) -> None:
+    """The database counts, and would answer nothing at all."""
+    held, free = [DIRTY, DAMAGED], [THIRD, FOURTH]
+    for slot in held:
+        store.hold(enrolled(store, cloud, slot), because(HoldCode.BY_PERSON, "a test"))
+    for slot in free:
+        available(store, cloud, slot)
+    damage(store, "slots", column, NO_TEXT, f"address = '{held[0].address}'")
+    damage(store, "slots", column, NO_TEXT, f"address = '{free[0].address}'")
+    late = store.late({}, {State.HELD: _EVER, State.AVAILABLE: _EVER})
+    assert sum(one.slots for one in store.slot_totals()) >= 2
+    assert sum(late.values()) >= 2
+    assert store.held_by_code()[HoldCode.BY_PERSON] >= 1
+    assert sum(one.slots for one in store.stock()) >= 2
+    assert sum(one.free for one in store.free_totals(_EVER)) >= 1
+    assert sum(store.free_of_each_class().values()) >= 1
+    assert store.ordered_hosts() == []
+    assert store.taken_from_the_pool() == {}
+
+
+def test_a_code_that_is_no_text_costs_no_count_of_the_other_alarms(store: Store) -> None:
+    store.note_alarms({"late": 1, "held": 2})
+    damage(store, "alarm_counts", "code", NO_TEXT, "code = 'late'")
+    assert store.alarm_totals() == {"held": 2}

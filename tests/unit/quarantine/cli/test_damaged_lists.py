@@ -207,7 +207,7 @@ def test_one_host_alone_is_called_damaged(filled: Site) -> None:
         ("detail", "replace(hex(zeroblob(50000)), '0', '[')"),
         ("generation", "'x'"),
         ("revision", "'x'"),
-        ("event", "'of_another_release'"),
+        ("event", "'No word'"),
     ],
 )
 def test_a_line_of_history_that_cannot_be_read_is_left_out(
@@ -226,6 +226,20 @@ def test_a_line_of_history_that_cannot_be_read_is_left_out(
     page = admin.get(f"/v1/slots/{every[-1]['slot']}/history?limit=1").json
     for link in page.get("history_links", ()):
         assert admin.get(link["href"]).status_code == 200
+
+
+def test_an_event_of_another_release_is_told_by_its_word(filled: Site) -> None:
+    admin, person = filled.client().as_user(ADMIN), visitor(filled).as_user(ADMIN)
+    every = admin.get("/v1/history").json["history"]
+    damage(filled, "history", "event", "'sealed'")
+    found = admin.get("/v1/history").json["history"]
+    said = {
+        **every[-1],
+        "event": None,
+        "reason": f"sealed (of another release): {every[-1]['reason']}",
+    }
+    assert found == [*every[:-1], said]
+    assert "sealed (of another release)" in person.page("/page/history").text
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from tests.lab.nvme.fill import Fill, FillKind
 from tests.lab.nvme.linux import case as lab
 from tests.lab.nvme.linux.case import Linux
 from tests.lab.nvme.linux.cli import Programs
-from tests.lab.nvme.linux.kernel import NAME, Kernel
+from tests.lab.nvme.linux.kernel import Kernel
 from tests.lab.nvme.presetkind import FULL_FEATURED, NO_SANITIZE, PLAIN
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile, SanitizeProfile
 from tests.lab.nvme.state import SanitizeStatus
@@ -525,6 +525,17 @@ def test_capacity_that_cannot_be_hides_nothing_that_a_tenant_left(
     assert TENANT not in stored
 
 
+def test_a_disk_has_not_the_number_of_its_namespace(make: Callable[..., Case]) -> None:
+    """Linux numbers disks in the order in which it meets them."""
+    parts = NamespaceProfile(2, 0.5), NamespaceProfile(7, 0.4)
+    made = make(replace(PLAIN, namespaces=parts))
+    assert [Path(made.kernel.path(nsid)).name[-2:] for nsid in (2, 7)] == ["n1", "n2"]
+    report = made.erase()
+    assert released(report), report.reasons
+    assert report.verification is not None
+    assert [each.nsid for each in report.verification.namespaces] == [2, 7]
+
+
 class Unopened(OddKernel):
     """Of a namespace with metadata between its blocks, or with large ones, this kernel makes a disk
     of no bytes, which nobody can open for reading."""
@@ -549,7 +560,7 @@ class Diskless(OddKernel):
             return
         path = Path(self.path(self.odd_one))
         path.unlink()
-        shutil.rmtree(self.function / "nvme" / NAME / path.name)
+        shutil.rmtree(self.function / "nvme" / self.name / path.name)
 
 
 @pytest.mark.parametrize("kind", [Unopened, Diskless])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import itertools
 import os
 import shutil
 import struct
@@ -14,7 +15,6 @@ from tests.lab.nvme.composed.host import Answer, Host, Namespace
 from tests.lab.nvme.errors import DriveError
 
 ADDRESS = "0000:01:00.0"
-NAME = "nvme0"
 QUEUES = 8
 """One for each processor."""
 ADMIN_CMD, IO_CMD = 0xC0484E41, 0xC0484E43
@@ -53,6 +53,11 @@ class Kernel:
         self.root = root
         self.queue = 1
         """Of the processor that everything runs on just now."""
+        self.name = ""
+        """Of the controller. The kernel deals out another one while somebody still holds the old
+        one open (nvme_init_ctrl and nvme_free_ctrl in drivers/nvme/host/core.c), so it is another
+        one here each time that the driver takes the drive."""
+        self._taken = 0
         self._lost = False
         self._make_sysfs()
         self._bring_up()
@@ -89,7 +94,8 @@ class Kernel:
     def mounted(self, *nsids: int) -> None:
         """These namespaces alone are mounted from now on."""
         lines = ["21 1 0:1 / / rw - overlay overlay rw"]
-        lines += [f"3{n} 21 259:{n} / /mnt rw - xfs /dev/{NAME}n{n} rw" for n in nsids]
+        names = {nsid: Path(self.path(nsid)).name for nsid in nsids}
+        lines += [f"3{n} 21 259:{n} / /mnt rw - xfs /dev/{names[n]} rw" for n in nsids]
         (self.root / "proc/1/mountinfo").write_text("\n".join(lines) + "\n")
 
     def _make_function(self) -> None:
@@ -114,13 +120,15 @@ class Kernel:
 
     def _bring_up(self) -> None:
         self._show_registers(free=False)
-        controller = self.function / "nvme" / NAME
+        self.name, self._taken = f"nvme{self._taken}", self._taken + 1
+        self._numbers: dict[int, int] = {}
+        controller = self.function / "nvme" / self.name
         controller.mkdir(parents=True)
         (self.function / "driver").symlink_to(self.root / "sys/bus/pci/drivers/nvme")
         # Nobody opens the node for more than its number: any character device will do.
         null = os.stat(os.devnull).st_rdev
         (controller / "dev").write_text(f"{os.major(null)}:{os.minor(null)}\n")
-        (self.root / "dev" / NAME).symlink_to(os.devnull)
+        (self.root / "dev" / self.name).symlink_to(os.devnull)
         self._say("live")
         try:
             self.host.bring_up(QUEUES)
@@ -131,7 +139,7 @@ class Kernel:
 
     def _show_controller(self, told: bytes) -> None:
         """What the driver knows of the controller by itself, since it brought it up."""
-        shown = self.root / "sys/class/nvme" / NAME
+        shown = self.root / "sys/class/nvme" / self.name
         if shown.exists():
             return
         shown.mkdir(parents=True)
@@ -145,7 +153,7 @@ class Kernel:
 
     def _say(self, state: str) -> None:
         self._state = state
-        (self.function / "nvme" / NAME / "state").write_text(state + "\n")
+        (self.function / "nvme" / self.name / "state").write_text(state + "\n")
 
     @property
     def live(self) -> bool:
@@ -163,28 +171,37 @@ class Kernel:
 
     def scan(self) -> None:
         """Look which namespaces there are; each that describes itself gets its disk."""
-        controller = self.function / "nvme" / NAME
+        controller = self.function / "nvme" / self.name
         self.disks: dict[int, Namespace] = {}
         for nsid in self.host.namespaces():
             found = self.host.namespace(nsid)
             if found.size:
                 self.disks[nsid] = found
-        for old in controller.glob("nvme0n*"):
+        self._number()
+        for old in controller.glob(f"{self.name}n*"):
             for file in old.iterdir():
                 file.unlink()
             old.rmdir()
-        for old in (self.root / "dev").glob("nvme0n*"):
+        for old in (self.root / "dev").glob(f"{self.name}n*"):
             old.unlink()
         for nsid in self.disks:
             Path(self.path(nsid)).touch()
-            disk = controller / f"nvme0n{nsid}"
+            disk = controller / Path(self.path(nsid)).name
             disk.mkdir()
             (disk / "nsid").write_text(f"{nsid}\n")
             (disk / "dev").write_text(f"259:{nsid}\n")
 
+    def _number(self) -> None:
+        """The lowest free number to each new disk: it is not the id of its namespace
+        (nvme_alloc_ns_head in drivers/nvme/host/core.c)."""
+        kept = {nsid: number for nsid, number in self._numbers.items() if nsid in self.disks}
+        for nsid in sorted(self.disks.keys() - kept.keys()):
+            kept[nsid] = next(n for n in itertools.count(1) if n not in kept.values())
+        self._numbers = kept
+
     def path(self, nsid: int) -> str:
         """Of a namespace's block device."""
-        return str(self.root / f"dev/nvme0n{nsid}")
+        return str(self.root / f"dev/{self.name}n{self._numbers[nsid]}")
 
     def disk(self, path: str) -> Namespace:
         """The namespace of a block device. Raises ``OSError`` where there is none."""

@@ -19,7 +19,9 @@ REPORT, BELL = key(MessageKind.REPORT, HOST), key(MessageKind.BELL, HOST)
 class Door(Protocol):
     """Both ends of the lists."""
 
-    lists: ReadsLists
+    @property
+    def lists(self) -> ReadsLists:
+        """The control plane's end."""
 
     def push(self, kind: MessageKind, text: str) -> None:
         """As ``HOST`` does."""

@@ -191,7 +191,11 @@ class NovaApiStandIn:
                 continue
             if row["updated"] >= query.get("changes-since", ""):
                 found.append(row)
-        return sorted(found, key=lambda row: str(row["updated"])) if "sort_key" in query else found
+        if "sort_key" not in query:
+            return found
+        # Nova's own direction is the other one.
+        backward = query.get("sort_dir") != "asc"
+        return sorted(found, key=lambda row: str(row["updated"]), reverse=backward)
 
     def _paged(self, rows: list[Row], query: Mapping[str, str], key: str) -> list[Row]:
         names = [row[key] for row in rows]

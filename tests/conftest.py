@@ -17,6 +17,11 @@ from tests.lab.runs import seconds
 FAILURES = "NVME_QUARANTINE_FAILURES"
 """Names a file for failed tests: ``tools/environments`` reads it when it had to cut a run off."""
 
+ROTATION = "NVME_QUARANTINE_ROTATION"
+"""A number: the run begins with the test of this number (counted on from the first after the last),
+and the tests before it come at its end. ``tools/environments`` has a run that it cuts off begin
+elsewhere with each commit, else what stands at the end would never be run."""
+
 SEARCHED = "searched on"
 """The property of a test that was green before on the same files (tests/model/conftest.py)."""
 
@@ -34,6 +39,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """Whoever is to look at a guest has to see which one it is."""
     if config.getoption("keep", default=False) and config.getoption("numprocesses", None):
         raise pytest.UsageError("--keep: expected one process of tests, found -n")
+    if (rotation := os.environ.get(ROTATION, "")) and not rotation.isdecimal():
+        raise pytest.UsageError(f"{ROTATION}: expected a number, found {rotation!r}")
+
+
+def pytest_report_header() -> str | None:
+    """Whoever looks for a failure's cause has to have the same order."""
+    rotation = os.environ.get(ROTATION, "")
+    return f"order of tests: {ROTATION}={rotation}" if rotation else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -45,6 +58,15 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begins where it was told to, after tests were deselected. Each worker of xdist does this with
+    the same tests and the same number, and so with the same outcome."""
+    if items and (rotation := os.environ.get(ROTATION, "")):
+        begin = int(rotation) % len(items)
+        items[:] = items[begin:] + items[:begin]
 
 
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:

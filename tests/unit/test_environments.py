@@ -37,7 +37,8 @@ def test_all_are_what_tox_has() -> None:
     tox.read(TOP / "tox.ini")
     named = {each.removeprefix("testenv:") for each in tox.sections() if ":" in each}
     assert {*environments.LONG, "lint"} == named
-    assert set(environments.TURNS) <= set(environments.LONG)
+    assert set(environments.TURNS) == set(environments.LONG)
+    assert set(environments.LONGER) <= set(environments.TURNS)
     lifecycles = "{env:NVME_QUARANTINE_LIFECYCLES:1000}"
     assert tox["testenv:site"]["commands"].count(lifecycles) == 3
 
@@ -49,6 +50,24 @@ def test_each_has_its_turn_and_a_commit_always_the_same() -> None:
     assert turns == [environments.turn(commit) for commit in commits]
     assert environments.turn("0" * 40) == "daemons"
     assert environments.turn("0" * 39 + "4") == "site"
+
+
+def test_what_takes_longer_than_its_turn_begins_elsewhere_with_each_commit() -> None:
+    """Of a hundred tests all are among the first half of some commit's, whatever has the turn."""
+    commits = [hashlib.sha256(bytes([n])).hexdigest() for n in range(256)]
+    begins: dict[str, set[int]] = {name: set() for name in environments.TURNS}
+    for commit in commits:
+        name = environments.turn(commit)
+        settings = environments.settings(name, commit)
+        assert settings == environments.settings(name, commit)
+        assert (environments.ROTATION in settings) == (name in environments.LONGER)
+        if name in environments.LONGER:
+            begins[name].add(int(settings[environments.ROTATION]) % 100)
+    for name in environments.LONGER:
+        seen = {(begin + n) % 100 for begin in begins[name] for n in range(50)}
+        assert len(begins[name]) > 10
+        assert seen == set(range(100))
+    assert environments.settings("site", "0" * 40) == environments.TURNS["site"]
 
 
 @pytest.mark.parametrize(
@@ -65,14 +84,16 @@ def test_what_is_red(code: int | None, failures: str, expected: str) -> None:
     assert environments.outcome(code, failures) == expected
 
 
-def run(tmp_path: Path, tox: str, mode: str, seconds: float = 60.0) -> tuple[int, str]:
+def run(
+    tmp_path: Path, tox: str, mode: str, seconds: float = 60.0, name: str = "site"
+) -> tuple[int, str]:
     """The script with a tox of ours, and ``seconds`` for a turn."""
     program = tmp_path / "tox"
     program.write_text(f"#!/bin/sh\n{tox}\n")
     program.chmod(0o755)
     shorter = (
         "import sys, tests.unit.test_environments as t; e = t.environments; "
-        f"e.TURN_SECONDS = {seconds}; e.TURNS = {{'site': e.TURNS['site']}}; "
+        f"e.TURN_SECONDS = {seconds}; e.TURNS = {{{name!r}: e.TURNS[{name!r}]}}; "
         "sys.exit(e.main(sys.argv[1:]))"
     )
     argv = [sys.executable, "-c", shorter, str(program), mode]
@@ -101,6 +122,16 @@ def test_ci_says_what_it_ran_and_how_to_run_it_again(tmp_path: Path) -> None:
     assert said.count(again) == 3
     assert "ran  with \n" in said
     assert "ran -e site with 300\n" in said
+
+
+def test_ci_says_how_to_begin_where_it_began(tmp_path: Path) -> None:
+    """The default run is as written: it is always seen whole."""
+    code, said = run(tmp_path, f'echo "ran $* with ${environments.ROTATION}."', "ci", name="rack")
+    assert code == 0
+    assert "ran  with .\n" in said
+    begin = said.partition("ran -e rack with ")[2].partition(".")[0]
+    assert said.count(f"{environments.ROTATION}={begin} tools/test -e rack") == 3
+    assert begin.isdecimal()
 
 
 @pytest.mark.parametrize(

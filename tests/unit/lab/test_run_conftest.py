@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import FAILURES
+import pytest
+
+from tests.conftest import FAILURES, ROTATION
 
 TOP = Path(__file__).parents[3]
 
@@ -28,3 +30,56 @@ def test_a_run_says_where_its_time_went_and_writes_each_failure_down(tmp_path: P
     assert failures.read_text() == "tests/wrong/test_wrong.py::test_it (call)\n"
     assert re.search(r"tests/slow +1 tests +0\.\d s  slowest: test_slow\.py::test_it", done.stdout)
     assert re.search(r"tests/wrong +1 tests ", done.stdout)
+
+
+def names(tmp_path: Path, rotation: str | None, *arguments: str) -> tuple[int, list[str], str]:
+    """What a run of the tests a to e says: exit code, the tests in their order, all of it."""
+    tests = tmp_path / "tests"
+    tests.mkdir(exist_ok=True)
+    (tests / "test_first.py").write_text("".join(f"def test_{n}(): pass\n" for n in "abxc"))
+    (tests / "test_second.py").write_text("".join(f"def test_{n}(): pass\n" for n in "de"))
+    argv = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-v"]
+    argv += ["-k", "not x", "--rootdir", str(tmp_path), str(tests), *arguments]
+    env = {key: value for key, value in os.environ.items() if key != "PYTEST_XDIST_WORKER"}
+    env.pop(ROTATION, None)
+    if rotation is not None:
+        env[ROTATION] = rotation
+    done = subprocess.run(argv, cwd=TOP, env=env, capture_output=True, text=True, timeout=300)
+    said = done.stdout + done.stderr
+    return done.returncode, re.findall(r"::test_(\w) PASSED|PASSED \S+::test_(\w)", said), said
+
+
+@pytest.mark.parametrize(
+    ("rotation", "expected"),
+    [
+        (None, "abcde"),
+        ("", "abcde"),
+        ("0", "abcde"),
+        ("2", "cdeab"),
+        ("5", "abcde"),
+        ("13", "deabc"),
+    ],
+)
+def test_a_run_begins_at_the_test_that_it_is_told(
+    tmp_path: Path, rotation: str | None, expected: str
+) -> None:
+    """Of those that are left when some were deselected."""
+    code, seen, said = names(tmp_path, rotation, "-n", "0")
+    assert code == 0, said
+    assert "".join(each for each, _ in seen) == expected
+    assert (f"{ROTATION}={rotation}" in said) == bool(rotation)
+
+
+def test_all_workers_begin_at_the_same_test(tmp_path: Path) -> None:
+    """xdist refuses to run what its workers collected in different orders."""
+    code, seen, said = names(tmp_path, "3", "-n", "2", "--dist", "worksteal")
+    assert code == 0, said
+    assert sorted(each for _, each in seen) == list("abcde")
+
+
+@pytest.mark.parametrize("rotation", ["here", "-1"])
+def test_a_beginning_that_is_no_number_is_refused(tmp_path: Path, rotation: str) -> None:
+    code, seen, said = names(tmp_path, rotation, "-n", "0")
+    assert code == pytest.ExitCode.USAGE_ERROR
+    assert not seen
+    assert f"{ROTATION}: expected a number" in said

@@ -1,0 +1,1 @@
+"""The way of one order through the modules, for ``tools/structure --walk``."""

@@ -1,0 +1,54 @@
+"""The structure as figures: what the contracts of imports say nothing about."""
+
+from __future__ import annotations
+
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "tools" / "structure"
+
+
+def load() -> ModuleType:
+    loader = SourceFileLoader("structure", str(SCRIPT))
+    spec = spec_from_loader("structure", loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+pytest.importorskip("grimp", reason="the linter of imports has it")
+structure = load()
+
+CONTRACTS = [
+    {"type": "forbidden", "source_modules": ["house.attic"]},
+    {"type": "layers", "containers": ["house"], "layers": ["kitchen | hall", "cellar"]},
+    {"type": "layers", "layers": ["house.cellar.wine", "house.cellar.coal"]},
+]
+
+
+def test_layers_have_their_full_names_with_a_container_and_without() -> None:
+    assert structure.layers(CONTRACTS) == {
+        "house": {"house.kitchen", "house.hall", "house.cellar"},
+        "": {"house.cellar.wine", "house.cellar.coal"},
+    }
+
+
+def test_a_module_is_outside_where_no_layer_is_it_or_above_it() -> None:
+    none, room_alone = structure.outside(
+        [
+            "house.attic.box",
+            "house.hall",
+            "house.hallway",
+            "house.kitchen.oven.door",
+            "house.cellar.wine.red",
+            "house.cellar.winery",
+        ],
+        structure.layers(CONTRACTS),
+    )
+    assert none == ["house.attic.box", "house.hallway"]
+    assert room_alone == ["house.cellar.winery", "house.kitchen.oven.door"]

@@ -44,18 +44,18 @@ class Store(
     def open(cls, url: str, *, clock: Clock = utc_now) -> Store:
         """A store on ``url`` (``sqlite:///FILE``, ``postgresql://...``), as yet unasked.
 
-        Raises :class:`BadInputError` for a URL that is none, and :class:`UnavailableError` where
-        an SQLite file cannot be made. Call :meth:`migrate` or :meth:`require_schema` next.
+        Raises :class:`BadInputError` for a URL that is none. Call :meth:`migrate` or
+        :meth:`require_schema` next.
         """
-        engine = door.make_engine(url)
-        door.make_file_private(engine.url)
-        return cls(engine, clock)
+        return cls(door.make_engine(url), clock)
 
     def migrate(self) -> str:
         """Brings the schema to this release's and returns its revision.
 
-        Raises :class:`UnavailableError` for a newer schema, without touching it.
+        Makes a missing SQLite file. Raises :class:`UnavailableError` where that fails, and for a
+        newer schema, without touching it.
         """
+        door.make_file_private(self._engine.url)
         with self._writing() as db:
             migrate.upgrade(db)
         return migrate.head()

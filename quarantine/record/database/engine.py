@@ -9,6 +9,7 @@ import os
 import socket
 import sqlite3
 import time
+import urllib.parse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +74,7 @@ def make_engine(text: str) -> sa.Engine:
     """An engine that does not connect yet. Raises :class:`BadInputError`, also for no driver."""
     url = parse_url(text)
     if url.get_backend_name() == "sqlite":
-        engine = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS})
+        engine = sa.create_engine(url, creator=lambda: _connect_sqlite(url))
         sa.event.listen(engine, "connect", _prepare_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)
         return engine
@@ -90,6 +91,14 @@ def make_engine(text: str) -> sa.Engine:
         ) from error
     sa.event.listen(engine, "connect", _prepare_server)
     return engine
+
+
+def _connect_sqlite(url: sa.URL) -> sqlite3.Connection:
+    """Opens a file that is there: whoever only looks must not make one, which would be theirs."""
+    path = urllib.parse.quote(os.path.abspath(str(url.database)))
+    return sqlite3.connect(
+        f"file:{path}?mode=rw", timeout=BUSY_SECONDS, check_same_thread=False, uri=True
+    )
 
 
 def make_file_private(url: sa.URL) -> None:
@@ -187,6 +196,11 @@ def _translated() -> Iterator[_Doing]:
             raise UnavailableError(
                 f"database: expected the schema of this release, found {_line(error)}; "
                 "run 'nvme-quarantine db upgrade'"
+            ) from error
+        if "unable to open database file" in _line(error):
+            raise UnavailableError(
+                "database: expected a record, found no file to read and write at [database]url; "
+                "make it by 'nvme-quarantine db upgrade' as the service's user, or correct the URL"
             ) from error
         if doing.commits:
             raise UnfinishedError(

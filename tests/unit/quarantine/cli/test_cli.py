@@ -479,14 +479,6 @@ def test_a_policy_file_must_be_the_policy_named(ready: Cli, conf: Path, tmp_path
     refused(ready("slot", "reconcile"), 2, str(file))
 
 
-def test_the_unit_of_the_listener_that_is_gone_fails_and_names_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    file = "/etc/nvme-quarantine/nvme-quarantine.conf"
-    assert cli.main(["--config-file", file, "listener"]) == 2
-    assert "expected a command, found 'listener'" in capsys.readouterr().err
-
-
 HOSTILE = "\x1b[2J\x9b2J\n2026-11-20 INFO all is well\u202e"
 
 

@@ -178,6 +178,7 @@ def test_servers_and_passes(store: Store) -> None:
 def test_an_older_record_learns_its_drives_serials(tmp_path: Path) -> None:
     """Rows of before the columns, one of them damaged, have them after the upgrade."""
     engine = door.make_engine(f"sqlite:///{tmp_path}/record.db")
+    door.make_file_private(engine.url)
     with door.writing(engine) as db:
         config = migrate.configuration()
         config.attributes["connection"] = db

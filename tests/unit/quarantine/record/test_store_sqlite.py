@@ -213,7 +213,20 @@ def test_a_file_that_is_no_database_is_named_as_such(tmp_path: Path) -> None:
 
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match=r"nowhere.*directory"):
-        Store.open(f"sqlite:///{tmp_path}/nowhere/record.db")
+        Store.open(f"sqlite:///{tmp_path}/nowhere/record.db").migrate()
+
+
+def test_whoever_only_looks_makes_no_record(tmp_path: Path) -> None:
+    """It would be theirs: 'upgrade check' as root locked the service out of its own record."""
+    store = Store.open(f"sqlite:///{tmp_path}/it's 100% new#.db")
+    for look in (store.require_schema, store.answer, store.every_slot):
+        with pytest.raises(UnavailableError, match=r"expected a record.*db upgrade"):
+            look()
+    assert list(tmp_path.iterdir()) == []
+    store.migrate()
+    store.require_schema()
+    assert {path.name.partition("-")[0] for path in tmp_path.iterdir()} >= {"it's 100% new#.db"}
+    store.close()
 
 
 @pytest.mark.parametrize(

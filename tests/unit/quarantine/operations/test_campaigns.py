@@ -1051,6 +1051,28 @@ def test_a_slow_placement_keeps_the_loop_from_nothing_for_long(site: Site, plane
     assert set(looked) >= set(FREE), "each comes to its turn"
 
 
+@pytest.mark.parametrize("chunk", [1, 2, 3, 4])
+def test_lines_that_wait_keep_none_behind_them_from_its_turn(
+    site: Site, plane: Plane, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    """A turn looks at some lines, and the first ones may wait for their servers for years."""
+    monkeypatch.setattr("quarantine.service.campaigns._CHUNK", chunk)
+    used = [slot_at(number) for number in range(1, 4)]
+    for slot in used:
+        enrolled(site.store, site.cloud, slot, server="server")
+    begin(plane)
+    hands = work(site)
+    for _ in range(9):
+        hands.advance("fw1")
+    available(site.store, site.cloud, last := slot_at(4))
+    campaigns.begin(plane, "fw2", QUERY, **{**WORDS, "keep": 0.0})
+    for _ in range(9):
+        hands.advance("fw2")
+    steps = {one.address: one.step for one in site.store.campaign_lines("fw2", limit=9)}
+    assert steps.pop(last.address) == CampaignStep.ERASING
+    assert set(steps.values()) == {CampaignStep.WAITING}
+
+
 @pytest.mark.parametrize("names", [["fw1", "fw2"], ["fw1", "fw-2", "Fw3"]])
 def test_campaigns_take_turns_where_there_is_time_for_one_alone(
     site: Site, monkeypatch: pytest.MonkeyPatch, names: list[str]

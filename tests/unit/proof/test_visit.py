@@ -314,6 +314,19 @@ def test_what_was_deallocated_holds_no_honest_drive(tmp_path: Path, odd: str) ->
     assert proved.canaries_planted == proved.canaries_checked >= 700
 
 
+def test_a_seed_says_where_the_eraser_looks_too(tmp_path: Path) -> None:
+    """What a trial found is found again: whether a lie is met may hang on a few places."""
+    drive = Description("honest", Abilities(methods=TWO))
+    seeds = []
+    for number, seed in enumerate((1, 1, 2)):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        found = attempt(drive, directory, Policy(verification=VISITED), seed=seed).report
+        assert found.verification is not None
+        seeds.append(found.verification.seed)
+    assert seeds[0] == seeds[1] != seeds[2]
+
+
 def test_the_last_method_is_followed_by_a_shutdown_too(tmp_path: Path) -> None:
     drive = Description(
         "liar", Abilities(methods=TWO), (Lie(Kept(), (Method.SANITIZE_BLOCK,), Trigger("left")),)

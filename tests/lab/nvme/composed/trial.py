@@ -6,6 +6,7 @@ The first tenant fills it, the eraser erases and judges it, the second tenant ta
 from __future__ import annotations
 
 import enum
+import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -73,7 +74,8 @@ def attempt(
     """Try one; its files stay in ``directory``. Raises DriveError for a drive that hangs."""
     with bench(drive, directory, size=size) as (served, host, clock):
         kernel = Kernel(host, directory / "root")
-        machine = linux(kernel, clock)
+        # By the seed too: whether a lie is met may hang on a few places.
+        machine = linux(kernel, clock, random.Random(f"eraser {seed}").randbytes)
         profile = profile_of(machine)
         FirstTenant(host, seed).stay()
         kernel.reset()

@@ -139,13 +139,14 @@ class Linux:
     disk: OpenDisk
 
 
-def linux(kernel: Kernel, clock: Clock) -> Linux:
-    """The eraser's doors, which lead to the lab's kernel."""
+def linux(kernel: Kernel, clock: Clock, chance: Callable[[int], bytes] = os.urandom) -> Linux:
+    """The eraser's doors, which lead to the lab's kernel; ``chance`` says where it looks."""
     host = sysfs.Host(
         kernel.root,
         clock=_Clock(clock),
         processes=_Processes(kernel),
         devices=_Devices(kernel),
+        chance=chance,
     )
     return Linux(host, functools.partial(LabDevice, kernel))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -50,6 +51,19 @@ def test_a_service_that_ends_at_once_says_why(tmp_path: Path) -> None:
         service.start()
     with pytest.raises(LabError):
         _ = service.pid
+
+
+def test_a_service_whose_readiness_cannot_be_asked_is_ended(tmp_path: Path) -> None:
+    def ready() -> bool:
+        started.append(service.pid)
+        raise RuntimeError("who asks?")
+
+    started: list[int] = []
+    service = ServiceProcess("sleeper", ["sleep", "1000"], tmp_path / "log", ready)
+    with pytest.raises(RuntimeError, match="who asks"):
+        service.start()
+    with pytest.raises(ProcessLookupError):
+        os.kill(started[0], 0)
 
 
 def test_nothing_is_waited_for_without_end() -> None:

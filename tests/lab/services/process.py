@@ -77,7 +77,7 @@ class ServiceProcess:
 
         try:
             wait_until(up, f"{self.name} to serve")
-        except LabError:
+        except BaseException:  # also what asking whether it serves may raise
             self.stop(kill=True)
             raise
 

@@ -179,7 +179,9 @@ class Host:
             self.stop_guest(server)
 
     def power_on(self) -> None:
-        """Erases go on where they were."""
+        """Erases go on where they were; nothing for a host that is on."""
+        if self.up:
+            return
         self.up = True
         self.restarted = self.world.now
         for address in list(self.cases):

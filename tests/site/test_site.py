@@ -203,6 +203,26 @@ def test_a_process_that_is_killed_does_nothing_more() -> None:
         site.close()
 
 
+def test_a_host_that_is_switched_on_twice_erases_no_faster() -> None:
+    """``reboot`` and ``absent`` may switch on one host, each in its own time."""
+    script = replace(short(1, "swarm", 0.0), hosts=1, slots=1)
+    world = World(script.seed)
+    site = Site(script, world, frozenset())
+    try:
+        site.begin()
+        (host,) = site.hosts.values()
+        while not host.cases:
+            world.run(world.now + 0.5)
+        (case,) = host.cases.values()
+        begun, left = world.now, case.left
+        host.power_on()
+        while case in host.cases.values():
+            world.run(world.now + 0.5)
+        assert world.now - begun >= left - 0.5
+    finally:
+        site.close()
+
+
 def test_each_fault_can_be_played() -> None:
     chance = Random(1)
     deeds = tuple(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+import xml.etree.ElementTree as ElementTree
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -9,7 +11,8 @@ from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "tools" / "structure"
+TOP = Path(__file__).parents[2]
+SCRIPT = TOP / "tools" / "structure"
 
 
 def load() -> ModuleType:
@@ -52,3 +55,26 @@ def test_a_module_is_outside_where_no_layer_is_it_or_above_it() -> None:
     )
     assert none == ["house.attic.box", "house.hallway"]
     assert room_alone == ["house.cellar.winery", "house.kitchen.oven.door"]
+
+
+def texts(kind: str) -> set[str]:
+    """What the picture of docs/design.md says in one kind of writing."""
+    tree = ElementTree.parse(TOP / "docs" / "images" / "order.svg")  # noqa: S314  our own
+    found = [each.text or "" for each in tree.iter() if each.get("class") == kind]
+    return {part.strip() for text in found for part in text.split("·")}
+
+
+def test_the_picture_names_all_rooms_and_modules_that_are_there() -> None:
+    settings = tomllib.loads((TOP / "pyproject.toml").read_text(encoding="utf-8"))
+    rooms = structure.layers(settings["tool"]["importlinter"]["contracts"])
+    named = {each.removeprefix("eraser/") for each in texts("name")}
+    expected = {name.partition(".")[2] for part in structure.PACKAGES for name in rooms[part]}
+    assert named - {"Placement, Nova", "the drive", "libvirt"} == expected
+    every = {
+        path.relative_to(TOP).with_suffix("").as_posix()
+        for part in structure.PACKAGES
+        for path in (TOP / part).rglob("*")
+    }
+    assert [
+        name for name in texts("module") if not any(p.endswith(f"/{name}") for p in every)
+    ] == []

@@ -7,9 +7,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests import conftest
 from tests.conftest import FAILURES, ROTATION
 
 TOP = Path(__file__).parents[3]
@@ -32,8 +34,9 @@ def test_a_run_says_where_its_time_went_and_writes_each_failure_down(tmp_path: P
     assert re.search(r"tests/wrong +1 tests ", done.stdout)
 
 
-def names(tmp_path: Path, rotation: str | None, *arguments: str) -> tuple[int, list[str], str]:
-    """What a run of the tests a to e says: exit code, the tests in their order, all of it."""
+def names(tmp_path: Path, rotation: str, *arguments: str) -> tuple[int, list[tuple[str, str]], str]:
+    """A run of the tests a to e and of one that is deselected: its exit code, the tests in their
+    order (in the second place with xdist), and all that it says."""
     tests = tmp_path / "tests"
     tests.mkdir(exist_ok=True)
     (tests / "test_first.py").write_text("".join(f"def test_{n}(): pass\n" for n in "abxc"))
@@ -41,9 +44,7 @@ def names(tmp_path: Path, rotation: str | None, *arguments: str) -> tuple[int, l
     argv = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-v"]
     argv += ["-k", "not x", "--rootdir", str(tmp_path), str(tests), *arguments]
     env = {key: value for key, value in os.environ.items() if key != "PYTEST_XDIST_WORKER"}
-    env.pop(ROTATION, None)
-    if rotation is not None:
-        env[ROTATION] = rotation
+    env[ROTATION] = rotation
     done = subprocess.run(argv, cwd=TOP, env=env, capture_output=True, text=True, timeout=300)
     said = done.stdout + done.stderr
     return done.returncode, re.findall(r"::test_(\w) PASSED|PASSED \S+::test_(\w)", said), said
@@ -51,23 +52,27 @@ def names(tmp_path: Path, rotation: str | None, *arguments: str) -> tuple[int, l
 
 @pytest.mark.parametrize(
     ("rotation", "expected"),
-    [
-        (None, "abcde"),
-        ("", "abcde"),
-        ("0", "abcde"),
-        ("2", "cdeab"),
-        ("5", "abcde"),
-        ("13", "deabc"),
-    ],
+    [(None, "abcde"), ("", "abcde"), ("0", "abcde"), ("2", "cdeab"), ("13", "deabc")],
 )
-def test_a_run_begins_at_the_test_that_it_is_told(
-    tmp_path: Path, rotation: str | None, expected: str
+def test_what_was_collected_is_a_ring(
+    monkeypatch: pytest.MonkeyPatch, rotation: str | None, expected: str
 ) -> None:
-    """Of those that are left when some were deselected."""
-    code, seen, said = names(tmp_path, rotation, "-n", "0")
+    monkeypatch.delenv(ROTATION, raising=False)
+    if rotation is not None:
+        monkeypatch.setenv(ROTATION, rotation)
+    items: list[Any] = list("abcde")
+    conftest.pytest_collection_modifyitems(items)
+    assert "".join(items) == expected
+    none: list[Any] = []
+    conftest.pytest_collection_modifyitems(none)
+    assert none == []
+
+
+def test_a_run_begins_where_it_is_told_among_the_tests_that_are_left(tmp_path: Path) -> None:
+    code, seen, said = names(tmp_path, "2", "-n", "0")
     assert code == 0, said
-    assert "".join(each for each, _ in seen) == expected
-    assert (f"{ROTATION}={rotation}" in said) == bool(rotation)
+    assert "".join(each for each, _ in seen) == "cdeab"
+    assert f"order of tests: {ROTATION}=2\n" in said
 
 
 def test_all_workers_begin_at_the_same_test(tmp_path: Path) -> None:
@@ -77,9 +82,8 @@ def test_all_workers_begin_at_the_same_test(tmp_path: Path) -> None:
     assert sorted(each for _, each in seen) == list("abcde")
 
 
-@pytest.mark.parametrize("rotation", ["here", "-1"])
-def test_a_beginning_that_is_no_number_is_refused(tmp_path: Path, rotation: str) -> None:
-    code, seen, said = names(tmp_path, rotation, "-n", "0")
+def test_a_beginning_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    code, seen, said = names(tmp_path, "-1", "-n", "0")
     assert code == pytest.ExitCode.USAGE_ERROR
     assert not seen
     assert f"{ROTATION}: expected a number" in said

@@ -412,7 +412,7 @@ class PagesSuite:
         every, _ = listed.fleet_history(limit=1000)
         with door.writing(listed._engine) as db:
             newer = sa.update(models.history).where(models.history.c.seq == every[1].seq)
-            db.execute(newer.values(target="of_a_newer_release"))
+            db.execute(newer.values(target="newer_release"))
         found, more = listed.fleet_history(limit=2)
         assert (found, more) == ([every[0]], every[1].seq)
         assert listed.fleet_history(limit=1000, before=more)[0] == every[2:]

@@ -40,7 +40,7 @@ TOP = Path(__file__).parents[4]
 
 GONE = """
 slots show reconcile release hold retire enrol keygen public-key rotate-key head flavors
-refusals upgrade-check listener
+refusals upgrade-check
 """
 """What people typed before: nobody may be told to type it any more."""
 

@@ -28,7 +28,7 @@ from eraser.protocol.report import ActRecord, Outcome, Verdict, VisitRecord
 from quarantine.operations.overview import holds as operation
 from quarantine.operations.plane import Plane
 from quarantine.record.database import migrate, models
-from quarantine.record.database.engine import make_engine
+from quarantine.record.database.engine import make_engine, make_file_private
 from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.reasons import CODE_LENGTH, HoldCode
@@ -267,6 +267,7 @@ def test_a_database_of_the_former_release_keeps_its_holds(store: Store, tmp_path
     store.close()
     before = f"sqlite:///{tmp_path / 'before.db'}"
     engine = make_engine(before)
+    make_file_private(engine.url)
     with engine.begin() as db:
         config = migrate.configuration()
         config.attributes["connection"] = db

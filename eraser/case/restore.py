@@ -196,7 +196,7 @@ def _one(session: CaseSession, step: LayoutStep) -> list[str]:
             )
         )
     # What there is before: the new one may have to be known by its being there.
-    listed = capacity.listed(session)
+    listed = capacity.listed_nsids(session)
     record = _create_one(session, step, layout)
     problems = wrong(record)
     if record.status == creation.NO_CAPACITY:
@@ -209,7 +209,7 @@ def _one(session: CaseSession, step: LayoutStep) -> list[str]:
     nsid = manage.created(record)
     if record.status == 0 and not nsid:
         # nvme-cli 2.5 and 3.0-rc1 print no result of a success where others do.
-        new = capacity.listed(session) - listed
+        new = capacity.listed_nsids(session) - listed
         nsid = new.pop() if len(new) == 1 else 0
     if not nsid:
         return problems
@@ -228,9 +228,9 @@ def _create_one(session: CaseSession, step: LayoutStep, layout: NamespaceLayout)
     less = smaller(layout, session.request.profile.size_tolerance)
     # A placeholder has to keep its number, not its size.
     may_be_less = less is not None and step.act is LayoutCommand.CREATE
-    for tried in range(capacity.LATE + 1):
+    for tried in range(capacity.RETRIES + 1):
         if tried:
-            session.clock.sleep(capacity.PAUSE)
+            session.clock.sleep(capacity.RETRY_PAUSE)
         record = _create(session, step, layout)
         if record.status == creation.NO_CAPACITY and less is not None and may_be_less:
             record = _create(session, step, less)

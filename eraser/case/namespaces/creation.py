@@ -1,9 +1,13 @@
-"""Creating temporary namespaces over capacity that belongs to none: of which sizes, how often, and
-with how much patience. Whatever a drive answers, it comes to an end."""
+"""Creates temporary namespaces over the capacity that belongs to none.
+
+It decides which sizes it asks for, how often, and how long it waits. All loops are bounded,
+whatever a drive answers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from eraser.case.namespaces import capacity
 from eraser.case.namespaces.changing import change
@@ -22,131 +26,181 @@ _NO_NUMBER = 0x116
 """Namespace Insufficient Capacity, Namespace Identifier Unavailable (Base 2.0, figure 128)."""
 
 
-def create_all(session: CaseSession) -> str:
-    """One after the other, each as large as it gets; why it went no further, where that matters.
+@dataclass(frozen=True)
+class _Widening:
+    """What came of making namespaces as large as what they take of the drive."""
 
-    Raises :class:`DriveError`, and ``OutOfTimeError``.
+    problem: str
+    """Why the first one that stayed smaller did; empty where none did."""
+    is_lost: bool
+    """A namespace was deleted for this, and the drive created none in its place."""
+
+
+def create_all(session: CaseSession) -> str:
+    """Creates namespaces, each as large as the drive allows, until none of the capacity is left.
+
+    Returns why some is left, empty where nobody else can get it. Raises ``DriveError``, and
+    ``OutOfTimeError``.
     """
     pattern = _pattern(session)
     if pattern is None:
         return "the drive describes no namespace to take the LBA format of"
-    # Of a run that died before it could.
-    problem, is_gone = _widen_all(session, pattern, capacity.ours(session))
-    if is_gone:
+    # An earlier run may have died between a create and its widening.
+    widening = _widen_all(session, pattern, capacity.temporary_nsids(session))
+    problem = widening.problem
+    if widening.is_lost:
         return problem
-    # Only a drive that got something back from us may be late to give it, and it is waited for
-    # once.
-    late = capacity.LATE if capacity.moved(session.state) else 0
-    for _ in range(MOST - len(capacity.ours(session))):
+    # A drive may be late to give the capacity of namespaces that this case deleted. The case waits
+    # for that once, at its first create.
+    retries = capacity.RETRIES if capacity.has_managed_namespaces(session.state) else 0
+    for _ in range(MOST - len(capacity.temporary_nsids(session))):
         session.check_time()
-        # Both before the command: by them the new one shows, whatever number the drive answers.
-        told, listed = capacity.told(session), capacity.listed(session)
-        free = _to_be_had(session)
+        # Both are asked before the command: they show a new namespace, whatever NSID is answered.
+        unallocated, listed = capacity.unallocated_bytes(session), capacity.listed_nsids(session)
+        free = _free_bytes(session)
         if free < SMALLEST:
             return problem
-        last = _ask(session, pattern, free, late)
-        late = 0
-        # No size was given: what is left is in smaller pieces, or was somebody's.
+        last = _ask(session, pattern, free, retries)
+        retries = 0
+        # The drive gave none of the sizes: the rest is in smaller pieces, or it is withheld.
         if last.status == NO_CAPACITY:
             return problem or _withheld(session)
         if last.status != 0:
             return problem or refusal(last)
         new = manage.created(last)
-        if not _is_shown(session, new, told, listed):
-            # It would call as many created as it is asked for.
+        if not _is_shown(session, new, unallocated, listed):
+            # Such a drive would answer every further create with success as well.
             return problem or "the drive called one created, and lists none"
-        # Some nvme-cli do not tell the number, and then the lists do.
-        numbers = ({new} | capacity.listed(session)) - listed
-        kept, is_gone = _widen_all(session, pattern, numbers)
-        problem = problem or kept
-        if is_gone:
+        # Some versions of nvme-cli do not print the new NSID: the lists have it.
+        nsids = ({new} | capacity.listed_nsids(session)) - listed
+        widening = _widen_all(session, pattern, nsids)
+        problem = problem or widening.problem
+        if widening.is_lost:
             return problem
-    several = "" if _to_be_had(session) < SMALLEST else f"it is in more than {MOST} pieces"
+    several = "" if _free_bytes(session) < SMALLEST else f"it is in more than {MOST} pieces"
     return problem or several
 
 
-def _to_be_had(session: CaseSession) -> int:
-    """Bytes that no namespace has yet: what the drive does not tell of it may give all the same,
-    but for what its model need not give back."""
-    made = capacity.most(capacity.described_all(session, capacity.ours(session)))
+def _free_bytes(session: CaseSession) -> int:
+    """Bytes of the account that are in no temporary namespace, or what the drive tells if more.
+
+    A drive may give capacity that it does not tell of. What its model may keep back is left out.
+    """
+    made = capacity.most_taken_bytes(
+        capacity.described_all(session, capacity.temporary_nsids(session))
+    )
     return max(
-        capacity.told(session), capacity.accounted(session) - capacity.permitted(session) - made
+        capacity.unallocated_bytes(session),
+        capacity.accounted_bytes(session) - capacity.tolerated_bytes(session) - made,
     )
 
 
-def _ask(session: CaseSession, pattern: NamespaceLayout, free: int, late: int) -> CommandRecord:
-    """Size after size until the drive gives one; ``late`` times more where it has none to give."""
+def _ask(session: CaseSession, pattern: NamespaceLayout, free: int, retries: int) -> CommandRecord:
+    """Asks for smaller and smaller sizes, up to ``free`` bytes, until the drive creates one.
+
+    A drive that has no capacity for any of them is asked ``retries`` times more. The record is of
+    the last create. Raises :class:`DriveError`.
+    """
     wanted = sorted({*sizes(free), *capacity.sizes_before(session, free)}, reverse=True)
-    for tried in range(late + 1):
+    for tried in range(retries + 1):
         if tried:
-            session.clock.sleep(capacity.PAUSE)
+            session.clock.sleep(capacity.RETRY_PAUSE)
         # All sizes at the first and the last try; in between only whether it is there by now.
-        for size in wanted if tried in (0, late) else wanted[:1]:
+        for size in wanted if tried in (0, retries) else wanted[:1]:
             last = _create(session, pattern, size)
-            # A smaller size would change nothing about these.
+            # A smaller size would change none of these answers.
             if last.status in (0, None, _NO_NUMBER):
                 return last
         if last.status != NO_CAPACITY:
-            # Another refusal is none that waiting mends.
+            # Waiting helps against no other refusal.
             return last
     return last
 
 
 def _withheld(session: CaseSession) -> str:
-    """Whether what nobody is given now was somebody's: then it is no piece that nobody gets."""
-    given = sum(capacity.sizes_before(session, capacity.accounted(session)))
-    had = sum(each.size for _nsid, each in capacity.described_all(session, capacity.ours(session)))
+    """The problem of capacity that the drive gave its last owner and does not give now.
+
+    Empty where there is none: then what is left is in pieces too small for anybody.
+    """
+    given = sum(capacity.sizes_before(session, capacity.accounted_bytes(session)))
+    had = sum(
+        each.size
+        for _nsid, each in capacity.described_all(session, capacity.temporary_nsids(session))
+    )
     if given - had < SMALLEST:
         return ""
     return f"that the drive gives nobody {given - had} bytes that its last owner had of it"
 
 
-def _is_shown(session: CaseSession, new: int, told: int, listed: set[int]) -> bool:
-    """Whether one that the drive called created shows: in its lists, or in what it tells."""
-    if capacity.listed(session) != listed or capacity.told(session) < told:
+def _is_shown(session: CaseSession, new: int, unallocated: int, listed: set[int]) -> bool:
+    """Whether a create that succeeded changed the drive's lists or its unallocated capacity.
+
+    ``new`` is the NSID that the drive answered, 0 for none; ``unallocated`` (bytes) and ``listed``
+    (NSIDs) are from before the command.
+    """
+    if (
+        capacity.listed_nsids(session) != listed
+        or capacity.unallocated_bytes(session) < unallocated
+    ):
         return True
-    # Some list it once it is attached, and tell of nothing: its number is all that there is.
-    return not told and new != 0 and new not in listed
+    # Some drives list it only once it is attached, and tell no capacity: then its NSID has to do.
+    return not unallocated and new != 0 and new not in listed
 
 
-def _widen_all(
-    session: CaseSession, pattern: NamespaceLayout, numbers: set[int]
-) -> tuple[str, bool]:
-    """Makes each as large as what it takes of the drive: some give whole pieces, and the rest of
-    one would be shown to whoever asks for more. Why one is not, and whether it is there no more."""
+def _widen_all(session: CaseSession, pattern: NamespaceLayout, nsids: set[int]) -> _Widening:
+    """Makes each namespace as large as what it takes of the drive.
+
+    Some drives allocate whole pieces, and would show the rest of a piece to whoever asks for a
+    larger namespace. Ends at the first one that is lost.
+    """
     problem = ""
-    for nsid in sorted(numbers):
+    for nsid in sorted(nsids):
         why = _widen(session, pattern, nsid)
         problem = problem or why
-        if why and nsid not in capacity.ours(session):
-            return problem, True
-    return problem, False
+        if why and nsid not in capacity.temporary_nsids(session):
+            return _Widening(problem, is_lost=True)
+    return _Widening(problem, is_lost=False)
 
 
 def _widen(session: CaseSession, pattern: NamespaceLayout, nsid: int) -> str:
-    for _nsid, found in capacity.described_all(session, {nsid} & capacity.ours(session)):
+    """Replaces a namespace that takes more than it shows by one that shows all of it.
+
+    Returns why that was not done; empty where it was, or where there was nothing to do.
+    """
+    for _nsid, found in capacity.described_all(session, {nsid} & capacity.temporary_nsids(session)):
         block = found.block_bytes + found.metadata_bytes
         # All that it takes, in whole blocks with their metadata, counted in bytes of data.
-        whole = capacity.taken(found)[1] // block * found.block_bytes
+        whole = capacity.taken_bytes(found)[1] // block * found.block_bytes
         if whole <= found.size:
             return ""
-        if (kept := delete(session, nsid)).status != 0:
-            session.clock.sleep(capacity.PAUSE)
-            kept = delete(session, nsid)
-        if kept.status != 0:
-            # Erased and read as it is; once the drive deletes it, somebody may be given all.
-            return f"one of {found.size} bytes that takes {whole}, and stays: {refusal(kept)}"
-        for tried in range(capacity.LATE + 1):
-            if tried:
-                session.clock.sleep(capacity.PAUSE)
-            for size in (whole, found.size):  # some count more than they give
-                made = _create(session, pattern, size)
-                if made.status == 0:
-                    return ""
-                if made.status is None:
-                    return refusal(made)
-        return f"none in place of one of {found.size} bytes, which was to be made larger"
+        deleted = delete(session, nsid)
+        if deleted.status != 0:
+            session.clock.sleep(capacity.RETRY_PAUSE)
+            deleted = delete(session, nsid)
+        if deleted.status != 0:
+            # The case erases and reads it as it is. Once the drive deletes it, somebody may be
+            # given all that it takes.
+            return f"one of {found.size} bytes that takes {whole}, and stays: {refusal(deleted)}"
+        return _create_in_place(session, pattern, whole, found.size)
     return ""
+
+
+def _create_in_place(session: CaseSession, pattern: NamespaceLayout, whole: int, shown: int) -> str:
+    """Creates a namespace of ``whole`` bytes in place of a deleted one that showed ``shown``.
+
+    Returns why there is none; empty where there is one.
+    """
+    for tried in range(capacity.RETRIES + 1):
+        if tried:
+            session.clock.sleep(capacity.RETRY_PAUSE)
+        # Some drives count more capacity than they give: then the old size has to do.
+        for size in (whole, shown):
+            made = _create(session, pattern, size)
+            if made.status == 0:
+                return ""
+            if made.status is None:
+                return refusal(made)
+    return f"none in place of one of {shown} bytes, which was to be made larger"
 
 
 def sizes(free: int) -> Iterator[int]:

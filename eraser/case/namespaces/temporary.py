@@ -41,7 +41,11 @@ def allocate(session: CaseSession) -> None:
     # A run died before it was done: its account of what was there before stays the one that counts.
     begun = state.allocating is not None and state.freed is None
     # Nothing is unallocated, and nothing was deleted that the drive could hide.
-    if state.allocating is None and not capacity.moved(state) and not capacity.told(session):
+    if (
+        state.allocating is None
+        and not capacity.has_managed_namespaces(state)
+        and not capacity.unallocated_bytes(session)
+    ):
         return
     with session.step(Step.UNLOCK, "a temporary namespace over unallocated capacity"):
         session.recheck()
@@ -50,45 +54,46 @@ def allocate(session: CaseSession) -> None:
             if not begun:
                 # What is there before, in the journal first: what comes on top is ours to delete,
                 # also after a crash between a create and its answer.
-                session.note(capacity.account(session))
+                session.note(capacity.account_unallocated(session))
             problem = _make(session)
         except CommandError as error:
             if error.status is None:
                 raise
             problem = str(error)
         # Only what has a disk can be read, and only that counts as made.
-        active = tuple(sorted(capacity.ours(session) & session.hold.paths.keys()))
+        active = tuple(sorted(capacity.temporary_nsids(session) & session.hold.paths.keys()))
         made = described(session.controller, active)
-        told, taken = capacity.told(session), capacity.most(made)
-        lost = max(0, capacity.accounted(session) - told - taken)
-        if lost >= SMALLEST + capacity.permitted(session):
+        unallocated = capacity.unallocated_bytes(session)
+        taken = capacity.most_taken_bytes(made)
+        lost = max(0, capacity.accounted_bytes(session) - unallocated - taken)
+        if lost >= SMALLEST + capacity.tolerated_bytes(session):
             # Not by the drive's last word alone: what was there belongs to somebody.
             problem = problem or f"that the drive tells of {lost} bytes of it no more"
         # What they take beyond what they show, nobody has read either.
         beside = taken - sum(each.whole for _nsid, each in made)
         # Less than the smallest piece is nothing that anybody is given.
-        left = told + sum(each for each in (lost, beside) if each >= SMALLEST)
+        left = unallocated + sum(each for each in (lost, beside) if each >= SMALLEST)
         session.note(Allocated(layouts(active, made), left, problem))
 
 
 def _there(session: CaseSession) -> bool:
     """Whether they all are: a run may have died while it deleted them."""
     wanted = {each.nsid for each in session.state.temporary}
-    return not wanted or wanted <= capacity.listed(session)
+    return not wanted or wanted <= capacity.listed_nsids(session)
 
 
 def _make(session: CaseSession) -> str:
     """Creates and attaches them; why it went no further, where somebody else might."""
     problem = creation.create_all(session)
-    if not (ours := capacity.ours(session)):
+    if not (nsids := capacity.temporary_nsids(session)):
         return problem
-    for nsid in sorted(ours - set(session.controller.active_namespaces())):
+    for nsid in sorted(nsids - set(session.controller.active_namespaces())):
         # Each, whatever became of the others: only what is attached is read.
         refused = "; ".join(attach(session, nsid))
         problem = problem or refused
     look_anew(session)
     # What the kernel shows no disk of cannot be read, so it proves nothing.
-    for nsid in sorted(capacity.ours(session) - session.hold.paths.keys()):
+    for nsid in sorted(capacity.temporary_nsids(session) - session.hold.paths.keys()):
         problem = problem or f"namespace {nsid} came without a disk"
         creation.delete(session, nsid)
     return problem
@@ -100,7 +105,7 @@ def free(session: CaseSession) -> None:
     if state.allocating is None or (state.freed is not None and not state.made):
         return
     # What is listed besides is of a run that died as it made them.
-    numbers = state.made if state.freed or state.allocated else capacity.ours(session)
+    numbers = state.made if state.freed or state.allocated else capacity.temporary_nsids(session)
     problems: list[str] = []
     if numbers:
         with session.step(Step.RESTORE, "deleting temporary namespaces"):
@@ -109,7 +114,9 @@ def free(session: CaseSession) -> None:
             look_anew(session)
             if not problems:
                 # The layout may need it, and the last look is to find it.
-                capacity.late(session, capacity.accounted(session) - SMALLEST + 1)
+                capacity.wait_for_unallocated(
+                    session, capacity.accounted_bytes(session) - SMALLEST + 1
+                )
     session.note(Freed("; ".join(problems)))
 
 
@@ -122,7 +129,7 @@ def _remove(session: CaseSession, nsid: int) -> list[str]:
         # A number that is not there and not listed either is as good as deleted.
         deleted = creation.delete(session, nsid)
         if deleted.status == 0 or (
-            deleted.status in _NOT_THERE and nsid not in capacity.listed(session)
+            deleted.status in _NOT_THERE and nsid not in capacity.listed_nsids(session)
         ):
             return []
     return [f"temporary namespace {nsid} stays: {creation.refusal(deleted)}"]

@@ -25,13 +25,13 @@ def erase(session: CaseSession) -> None:
         place = state.next
         if place is not None and visit.is_due(session, place):
             # A run that died in the last one may have left a namespace detached.
-            rearranging.settle(session)
+            rearranging.attach_detached(session)
             # Before the layout is restored: what was planted stands in the one that there is.
             visit.between(session, place)
         if place is not None and state.intent is None:
             # What the drive would not attach in there: before a method reaches it, none after the
             # last.
-            rearranging.settle(session)
+            rearranging.attach_detached(session)
         # A command that was found under way comes first: the drive takes no other meanwhile.
         if state.restored is None and state.intent is None and _is_due(state, place):
             # It may add commands to the plan, so the next place is looked for anew.

@@ -1,7 +1,8 @@
-"""The resets of a next tenant's start and end (Base 2.0, 3.7), each with why it was not done.
+"""Resets a drive in each way that the start and the end of a guest do (Base 2.0, 3.7).
 
-After each the drive is opened anew, or looked at through the descriptor that was held: its identity
-is proved again before anything is sent to it.
+Each function returns why the reset was not done, and an empty text where it was. After each reset
+the case opens the drive anew, or looks at it through the descriptor that it held, and proves its
+identity again before it sends anything.
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ from eraser.errors import DriveError, InUseError
 from eraser.host.sysfs import Host, PciFunction
 
 SETTLE = 1.0
-"""Seconds from a reset of the subsystem to the first look: a slot that tells of its link takes the
-drive from the driver meanwhile, and gives it back."""
-UNASKED = "the policy does not ask for it (verification.{})"
+"""Seconds from a reset of the subsystem to the first look.
+
+A slot that reports its link state (PCIe hotplug) removes the drive and adds it again meanwhile."""
+NOT_IN_POLICY = "the policy does not ask for it (verification.{})"
 
 
 def by_controller(session: CaseSession) -> str:
-    """Resets the controller; why it was not done, empty where it was. Raises as the others."""
+    """Resets the controller. Raises as :func:`by_function`."""
     return session.reset()
 
 
 def by_function(session: CaseSession) -> str:
-    """Resets the PCI function in the first way that the kernel has for it, as vfio-pci before a
-    guest; why it was not done, empty where it was.
+    """Resets the PCI function in the first way that the kernel has for it, as vfio-pci does before
+    it hands the drive to a guest.
 
     Raises ``InUseError``, ``IdentityError``, and ``DriveError`` for a drive that is not back.
     """
@@ -43,9 +45,9 @@ def has_function_reset(session: CaseSession) -> bool:
 
 def by_bus(session: CaseSession) -> str:
     """Resets the bus, or slot, that the function is alone on, as vfio-pci does for a drive that
-    has no reset of the function; why it was not done, empty where it was. Raises as above."""
+    has no reset of the function. Raises as :func:`by_function`."""
     if not session.policy.verification.bus_reset:
-        return UNASKED.format("bus_reset")
+        return NOT_IN_POLICY.format("bus_reset")
     function, ready = session.controller.function, session.limits.ready
     before = resetmethod.methods(function)
     if resetmethod.BUS not in before.split():
@@ -63,18 +65,20 @@ def by_bus(session: CaseSession) -> str:
         return str(error)
     finally:
         # Also after an error: all later resets of the function would go by its bus.
-        settle(session)
+        restore_reset_methods(session)
 
 
-def settle(session: CaseSession) -> None:
-    """Puts the function's reset methods back where they are not yet as they were: also for a run
-    that died in between."""
+def restore_reset_methods(session: CaseSession) -> None:
+    """Puts back the function's reset methods that this run, or one that died, has narrowed.
+
+    Where that fails the journal still has them, and the next run tries again.
+    """
     address, before = session.request.slot.address, session.state.narrowed
     if not before:
         return
     problem = put_back(session.host, address, before, timeout=session.limits.ready)
     if problem:
-        session.tell(0.0, problem)  # and the next run tries again
+        session.tell(0.0, problem)
     else:
         session.note(Narrowed(""))
 
@@ -131,7 +135,7 @@ def by_subsystem(session: CaseSession) -> str:
     Raises ``InUseError``, ``IdentityError``, and ``DriveError`` for a drive that is not back.
     """
     if not session.policy.verification.subsystem_reset:
-        return UNASKED.format("subsystem_reset")
+        return NOT_IN_POLICY.format("subsystem_reset")
     if subsystem.count(session) != 1:
         return "the drive has, or may have, another controller, which it would reset too"
     if others := _neighbours(session):

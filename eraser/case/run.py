@@ -153,8 +153,8 @@ def _locked(
     session = CaseSession(request, files, host, lock, journal, on_progress, disk, followed=followed)
     try:
         # What an earlier run left open: how its command ended, and what it told the kernel.
-        changing.settle(session)
-        resets.settle(session)
+        changing.record_interrupted_change(session)
+        resets.restore_reset_methods(session)
         ending = _try(session)
         with session.step(Step.REPORT):
             # Also after an error: what the drive is now is for whoever has to decide.

@@ -187,7 +187,7 @@ def after(
     if state.reset is None or not state.reset.announced:
         undone.append(SHUTDOWN)
     undone += asking.ask(session)
-    idle = _settle(session)
+    idle = _leave_idle(session)
     pools = {namespace: plan.again(namespace) for namespace in plan.namespaces}
     acts = _visit(session, pools, Visitor.read, undone, _Seen(), left)
     # Behind the last command: no place of the plan.
@@ -196,7 +196,7 @@ def after(
     session.note(Visited(record))
 
 
-def _settle(session: CaseSession) -> float:
+def _leave_idle(session: CaseSession) -> float:
     """Sends nothing for as long as the policy says, and returns the seconds."""
     wanted = max(PAUSE, session.policy.verification.settle)
     began = session.clock.monotonic()

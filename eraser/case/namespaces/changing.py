@@ -25,7 +25,7 @@ def change(
     timeout: float,
     note: str,
 ) -> CommandRecord:
-    """Sends one to its end, ``send`` going with it; a bad status is a result.
+    """Sends one command with the data ``send`` and waits for its end; a bad status is a result.
 
     Raises :class:`DriveError` where it has no end within ``timeout`` seconds.
     """
@@ -75,10 +75,10 @@ def change(
     return record
 
 
-def settle(session: CaseSession) -> None:
-    """What became of a command that an earlier run did not see the end of, into the journal.
+def record_interrupted_change(session: CaseSession) -> None:
+    """Writes into the journal how a command ended whose end an earlier run did not see.
 
-    The lock is ours: the child that sent it does not live any more.
+    The caller holds the slot's lock, so the child that sent the command has ended.
     """
     open_ = session.state.changing
     if open_ is None:

@@ -45,7 +45,7 @@ def detach(session: CaseSession) -> str:
     if not manages(session):
         return ""
     # No second one where the first is away: what is left attached stays so.
-    problem = settle(session)
+    problem = attach_detached(session)
     # Each look may say why not; only the first reason counts.
     nsid, problem = (0, problem) if problem else _chosen(session)
     if problem:
@@ -60,11 +60,13 @@ def detach(session: CaseSession) -> str:
     if not refused and nsid in session.controller.active_namespaces():
         refused = "the drive called one detached, and still lists it as active"
     # Also where the drive refused: it may have detached it all the same.
-    return settle(session) or refused
+    return attach_detached(session) or refused
 
 
-def settle(session: CaseSession) -> str:
-    """Attaches what was detached, by a run that died too; why it still is not, empty where it is.
+def attach_detached(session: CaseSession) -> str:
+    """Attaches the namespace that this run, or one that died, detached.
+
+    Returns why it is still detached; empty where it is attached, or where none was detached.
 
     Raises as :func:`detach`.
     """

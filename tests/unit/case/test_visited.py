@@ -121,7 +121,7 @@ class Waiting:
 @pytest.mark.parametrize(("settle", "waited"), [(30, 30), (2.5, 2.5), (0, 1)])
 def test_a_drive_is_left_alone_and_that_is_shown(settle: float, waited: float) -> None:
     session: Any = Waiting(settle, 3600)
-    assert case_visit._settle(session) == waited
+    assert case_visit._leave_idle(session) == waited
     assert session.now == pytest.approx(100 + waited)
     assert len(session.told) == (waited > 1) * math.ceil(waited)
     assert set(session.told) <= {f"left alone for {settle:g} s, before the last look"}
@@ -130,5 +130,5 @@ def test_a_drive_is_left_alone_and_that_is_shown(settle: float, waited: float) -
 def test_the_order_ends_a_wait() -> None:
     session: Any = Waiting(3600, 60)
     with pytest.raises(OutOfTimeError):
-        case_visit._settle(session)
+        case_visit._leave_idle(session)
     assert session.now == pytest.approx(160)

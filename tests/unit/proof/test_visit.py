@@ -430,7 +430,9 @@ def test_what_a_reset_of_the_bus_shows_holds_the_drive(tmp_path: Path) -> None:
     """As vfio-pci resets a drive that has no reset of the function."""
     unasked = tried(liar(Trigger("reset", "bus", 3)), tmp_path)
     assert unasked.outcome is Outcome.LET_THROUGH
-    assert f"reset of the bus: {resets.UNASKED.format('bus_reset')}" in between(unasked).not_done
+    assert (
+        f"reset of the bus: {resets.NOT_IN_POLICY.format('bus_reset')}" in between(unasked).not_done
+    )
     found = tried(liar(Trigger("reset", "bus", 3)), tmp_path, replace(VISITED, bus_reset=True))
     assert (found.outcome, found.report.verdict) == (Outcome.HELD, Verdict.NOT_ERASED)
 
@@ -617,7 +619,7 @@ def test_a_reset_of_the_subsystem_is_done_where_the_policy_asks_for_it(tmp_path:
     unasked = tried(drive, tmp_path)
     assert unasked.outcome is Outcome.LET_THROUGH
     assert (
-        f"reset of the subsystem: {resets.UNASKED.format('subsystem_reset')}"
+        f"reset of the subsystem: {resets.NOT_IN_POLICY.format('subsystem_reset')}"
         in between(unasked).not_done
     )
     found = tried(drive, tmp_path, BY_SUBSYSTEM)

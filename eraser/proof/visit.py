@@ -122,13 +122,13 @@ class Visitor:
         whole = self.device.size // BLOCK
         # A short last block is left out: commands here are for whole blocks of 4 KiB.
         self.pool = array("Q", (block for block in self.pool if block < whole))
-        self._each = BLOCK // self.namespace.block_bytes
+        self.sectors_per_block = BLOCK // self.namespace.block_bytes
         # Two pages, aligned, so that a read can begin in the middle of the first.
-        self._page = mmap.mmap(-1, 2 * BLOCK)
+        self.two_pages = mmap.mmap(-1, 2 * BLOCK)
 
     def close(self) -> None:
         """Lets go of its memory."""
-        self._page.close()
+        self.two_pages.close()
 
     @property
     def acts(self) -> tuple[ActRecord, ...]:
@@ -191,7 +191,7 @@ class Visitor:
                 # neighbours back.
                 for near in (block, block - 1, block + 1):
                     if 0 <= near < whole:
-                        found = self._whole(near)
+                        found = self.read_block(near)
                         self._look(count, near, found)
                         # Neighbours are looked at, but the act was done with its own block alone.
                         self._met(name, near, near == block and found is not None)
@@ -212,9 +212,9 @@ class Visitor:
     def _nothing_to_ask(self, name: str, way: Callable[[Visitor, int], _Found]) -> str:
         """Why there is no such read of this namespace, empty where there is. Nothing was refused
         then."""
-        if way is _unaligned and self._each == 1:
+        if way is _unaligned and self.sectors_per_block == 1:
             return f"{name} do not apply to sectors of {self.namespace.block_bytes:,} bytes"
-        if way is _odd and self._each <= _ODD and not self._takes(_ODD):
+        if way is _odd and self.sectors_per_block <= _ODD and not self._takes(_ODD):
             return f"{name}: {_ODD} blocks are more than it has, or than one command may carry"
         return ""
 
@@ -266,9 +266,9 @@ class Visitor:
         for block in self.rng.sample(places, min(self.places, len(places))):
             content = memoryview(bytearray(canaries.content(block)))
             size, refused = self.namespace.block_bytes, count.refused
-            for at in range(self._each):
+            for at in range(self.sectors_per_block):
                 piece = content[at * size : (at + 1) * size]
-                status = self._transfer(COMPARE, block * self._each + at, piece)
+                status = self.transfer(COMPARE, block * self.sectors_per_block + at, piece)
                 # Compare Failure is the honest answer: a drive that compares with its old mapping
                 # says success, although its reads show blanks.
                 count.canaries += status == 0
@@ -278,9 +278,14 @@ class Visitor:
 
     # Commands
 
-    def _transfer(
+    def transfer(
         self, opcode: int, first: int, content: memoryview, *, flags: int = 0, hints: int = 0
     ) -> int | None:
+        """One Read, Write or Compare from sector ``first`` on; the arguments, and the status (SCT
+        and SC, None without a completion), are those of :meth:`Namespace.transfer`.
+
+        Raises :class:`CutOffError`.
+        """
         return self._patient(
             lambda: self.namespace.transfer(
                 self.device.descriptor, opcode, first, content, flags=flags, hints=hints
@@ -305,22 +310,26 @@ class Visitor:
         if self.host.clock.monotonic() > self._deadline:
             raise CutOffError(f"cut off after {SECONDS:g} s")
 
-    def _pieces(self, block: int, lengths: Sequence[int], **how: int) -> bytes | None:
-        """The whole block by several reads of so many sectors each."""
+    def read_pieces(self, block: int, lengths: Sequence[int], **how: int) -> bytes | None:
+        """The block of 4 KiB, read by one command for each of ``lengths`` (sectors).
+
+        None where the drive refused one. Raises :class:`CutOffError`.
+        """
         content, at, size = memoryview(bytearray(BLOCK)), 0, self.namespace.block_bytes
         for length in lengths:
             piece = content[at * size : (at + length) * size]
-            if self._transfer(READ, block * self._each + at, piece, **how) != 0:
+            if self.transfer(READ, block * self.sectors_per_block + at, piece, **how) != 0:
                 return None
             at += length
         return bytes(content)
 
-    def _whole(self, block: int, **how: int) -> bytes | None:
-        return self._pieces(block, [self._each], **how)
+    def read_block(self, block: int, **how: int) -> bytes | None:
+        """The block of 4 KiB, read by one command; None where the drive refused it."""
+        return self.read_pieces(block, [self.sectors_per_block], **how)
 
-    def _range(self, opcode: int, block: int) -> bool:
-        """A command about a range of blocks that carries none of their data."""
-        first, count = block * self._each, self._each
+    def send_range(self, opcode: int, block: int) -> bool:
+        """Sends a command about one block that carries none of its data; whether it succeeded."""
+        first, count = block * self.sectors_per_block, self.sectors_per_block
         fd, space = self.device.descriptor, self.namespace
         if opcode == DATASET_MANAGEMENT:
             return self._patient(lambda: space.deallocate(fd, ((first, count),))) == 0
@@ -329,30 +338,31 @@ class Visitor:
             dwords = (0, 0, 0, 0)
         return self._patient(lambda: space.send(fd, opcode, bytearray(), bytearray(), dwords)) == 0
 
-    def _write_one(self, block: int, flags: int = 0) -> bool:
-        """One sector of a block, so that the others are what the drive makes of them."""
+    def write_sector(self, block: int, flags: int = 0) -> bool:
+        """Writes one sector of a block; whether it succeeded. The drive makes of the others what it
+        likes, which a read shows."""
         noise = memoryview(bytearray(self.host.chance(self.namespace.block_bytes)))
-        first = block * self._each + self.rng.randrange(self._each)
-        return self._transfer(WRITE, first, noise, flags=flags) == 0
+        first = block * self.sectors_per_block + self.rng.randrange(self.sectors_per_block)
+        return self.transfer(WRITE, first, noise, flags=flags) == 0
 
-    def _write_whole(self, block: int) -> bool:
-        """All sectors of a block by one command; what lies beside it shows what came of it."""
+    def write_block(self, block: int) -> bool:
+        """Writes all sectors of a block by one command; whether it succeeded."""
         noise = memoryview(bytearray(self.host.chance(BLOCK)))
-        return self._transfer(WRITE, block * self._each, noise) == 0
+        return self.transfer(WRITE, block * self.sectors_per_block, noise) == 0
 
 
 _Found = Iterator[bytes | None]
 
 
 def _alone(visitor: Visitor, block: int) -> _Found:
-    yield visitor._pieces(block, [1] * visitor._each)
+    yield visitor.read_pieces(block, [1] * visitor.sectors_per_block)
 
 
 def _backwards(visitor: Visitor, block: int) -> _Found:
     content, size = memoryview(bytearray(BLOCK)), visitor.namespace.block_bytes
-    for at in reversed(range(visitor._each)):
+    for at in reversed(range(visitor.sectors_per_block)):
         piece = content[at * size : (at + 1) * size]
-        if visitor._transfer(READ, block * visitor._each + at, piece) != 0:
+        if visitor.transfer(READ, block * visitor.sectors_per_block + at, piece) != 0:
             yield None
             return
     yield bytes(content)
@@ -360,51 +370,54 @@ def _backwards(visitor: Visitor, block: int) -> _Found:
 
 def _again(visitor: Visitor, block: int) -> _Found:
     for _ in range(_AGAIN):
-        yield visitor._whole(block)
+        yield visitor.read_block(block)
 
 
 def _odd(visitor: Visitor, block: int) -> _Found:
     """Three, one, the rest: neither a power of two nor at a boundary of 4 KiB. Three blocks at once
     where the sectors are too large for it."""
-    if visitor._each > _ODD:
-        rest = visitor._each - _ODD - 1
-        yield visitor._pieces(block, [_ODD, 1, *([rest] if rest else [])])
+    if visitor.sectors_per_block > _ODD:
+        rest = visitor.sectors_per_block - _ODD - 1
+        yield visitor.read_pieces(block, [_ODD, 1, *([rest] if rest else [])])
         return
     yield _of_many(visitor, block, _ODD)
 
 
 def _unaligned(visitor: Visitor, block: int) -> _Found:
     """As much as a block, from the middle of the one before on."""
-    size, half = visitor.namespace.block_bytes, visitor._each // 2
+    size, half = visitor.namespace.block_bytes, visitor.sectors_per_block // 2
     last = visitor.device.size // BLOCK - 1
     # Sectors of 4 KiB have no middle, and the first and the last block have no neighbour to begin
     # in.
     if not half or not 0 < block < last:
         return
     content = memoryview(bytearray(2 * BLOCK))
-    for at, first in ((0, block * visitor._each - half), (BLOCK, block * visitor._each + half)):
-        if visitor._transfer(READ, first, content[at : at + BLOCK]) != 0:
+    for at, first in (
+        (0, block * visitor.sectors_per_block - half),
+        (BLOCK, block * visitor.sectors_per_block + half),
+    ):
+        if visitor.transfer(READ, first, content[at : at + BLOCK]) != 0:
             yield None
             return
     yield bytes(content[half * size : half * size + BLOCK])
 
 
 def _into_middle(visitor: Visitor, block: int) -> _Found:
-    with memoryview(visitor._page) as page, page[512 : 512 + BLOCK] as content:
-        done = visitor._transfer(READ, block * visitor._each, content) == 0
+    with memoryview(visitor.two_pages) as page, page[512 : 512 + BLOCK] as content:
+        done = visitor.transfer(READ, block * visitor.sectors_per_block, content) == 0
         yield bytes(content) if done else None
 
 
 def _fua(visitor: Visitor, block: int) -> _Found:
-    yield visitor._whole(block, flags=FUA)
+    yield visitor.read_block(block, flags=FUA)
 
 
 def _limited(visitor: Visitor, block: int) -> _Found:
-    yield visitor._whole(block, flags=LIMITED_RETRY)
+    yield visitor.read_block(block, flags=LIMITED_RETRY)
 
 
 def _hinted(visitor: Visitor, block: int) -> _Found:
-    yield visitor._whole(block, hints=_HINTS)
+    yield visitor.read_block(block, hints=_HINTS)
 
 
 def _large(visitor: Visitor, block: int, flags: int = 0) -> _Found:
@@ -424,7 +437,7 @@ def _of_many(visitor: Visitor, block: int, blocks: int, flags: int = 0) -> bytes
     # At the end of the namespace the read begins earlier, so that it stays within.
     first = min(block, visitor.device.size // BLOCK - blocks)
     content = memoryview(bytearray(blocks * BLOCK))
-    if visitor._transfer(READ, first * visitor._each, content, flags=flags) != 0:
+    if visitor.transfer(READ, first * visitor.sectors_per_block, content, flags=flags) != 0:
         return None
     at = (block - first) * BLOCK
     # Only this block's former content is known.
@@ -435,7 +448,7 @@ def _everywhere(visitor: Visitor, block: int) -> _Found:
     processes = visitor.host.processes
     for number in processes.processors()[:_PROCESSORS]:
         with processes.on_processor(number):
-            yield visitor._whole(block)
+            yield visitor.read_block(block)
 
 
 _WAYS: tuple[tuple[str, Callable[[Visitor, int], _Found]], ...] = (
@@ -454,12 +467,12 @@ _WAYS: tuple[tuple[str, Callable[[Visitor, int], _Found]], ...] = (
 )
 
 _WRITES: tuple[tuple[str, Callable[[Visitor, int], bool]], ...] = (
-    ("writes of single blocks", lambda v, block: v._write_one(block)),
-    ("writes with FUA", lambda v, block: v._write_one(block, FUA)),
-    ("Write Zeroes", lambda v, block: v._range(WRITE_ZEROES, block)),
-    ("Flush", lambda v, block: v._range(FLUSH, block)),
-    ("Deallocate", lambda v, block: v._range(DATASET_MANAGEMENT, block)),
-    ("writes of 4 KiB", lambda v, block: v._write_whole(block)),
+    ("writes of single blocks", lambda v, block: v.write_sector(block)),
+    ("writes with FUA", lambda v, block: v.write_sector(block, FUA)),
+    ("Write Zeroes", lambda v, block: v.send_range(WRITE_ZEROES, block)),
+    ("Flush", lambda v, block: v.send_range(FLUSH, block)),
+    ("Deallocate", lambda v, block: v.send_range(DATASET_MANAGEMENT, block)),
+    ("writes of 4 KiB", lambda v, block: v.write_block(block)),
 )
 
 _SHARE = {"Write Zeroes": 4, "Deallocate": 4, "writes of 4 KiB": 8}

@@ -1,4 +1,4 @@
-"""What stays on a drive whatever is sent to it, in sentences for the certificate. Pure."""
+"""Names what an erase may leave on a drive, in sentences for the certificate. Pure."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ def residues(
     trusted: Collection[str] | None = None,
     left: int | None = None,
 ) -> tuple[str, ...]:
-    """A sentence for each thing that no command of ours clears; empty where nothing was read.
+    """One sentence for each thing that no command of the erase clears.
 
-    ``trusted`` are the revisions that a profile names; None where there is none. ``left``: bytes
-    over which no temporary namespace could be made; None where none was tried.
+    ``before`` and ``after`` are the inspections before and after the erase; empty where there is
+    neither. ``trusted`` has the firmware revisions that the profile names; None without a profile.
+    ``left`` is the capacity, in bytes, that stayed without a temporary namespace; None where the
+    case tried to create none.
     """
     facts = after or before
     if facts is None:
@@ -93,9 +95,9 @@ def _images(
 def _capacity(
     before: ControllerFacts | None, achieved: Label | None, left: int | None
 ) -> Iterator[str]:
-    """Format erases namespaces; capacity that belonged to none is reached by Sanitize alone."""
+    """Capacity in no namespace. Format erases namespaces; Sanitize alone reaches the rest."""
     if left is None:
-        # No temporary namespace was tried, so what the drive told before the erase stands unread.
+        # No temporary namespace was tried, so nobody read what the drive told before the erase.
         left = 0 if before is None else before.unallocated_bytes
     if left and achieved is Label.CLEAR:
         yield (
@@ -112,7 +114,8 @@ def _capacity(
 def _capacity_untold(
     before: ControllerFacts | None, after: ControllerFacts | None, achieved: Label | None
 ) -> Iterator[str]:
-    """Every drive that manages namespaces has to tell (Base 2.0, figure 275), and some do not."""
+    """Drives that manage namespaces have to tell their capacity (Base 2.0, figure 275). Some do
+    not."""
     looks = [look for look in (before, after) if look is not None]
     told = any(look.total_bytes or look.unallocated_bytes for look in looks)
     if told or achieved is None or not manages(*looks):
@@ -136,8 +139,8 @@ def _buffers(
             yield f"Memory: the drive has {named}; Sanitize covers it, and nobody has read it."
         else:
             yield f"Memory: the drive has {named}; Format does not reach it, nobody has read it."
-    # One look with registers is enough to know. After a Purge nothing is open: Sanitize covers
-    # both.
+    # One inspection that read the registers is enough. After a Purge the question is void, for
+    # Sanitize covers both.
     if achieved is not Label.PURGE and looks and all(look.buffers_untold for look in looks):
         yield (
             "Memory: whether the drive has a controller memory buffer (CMB) or a persistent memory "

@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from pathlib import Path
 
+from eraser.host import openers, statx
 from eraser.host.processes import Process
 from eraser.host.sysfs import Host
 
@@ -49,31 +51,48 @@ def patches(host: Host, process: Process) -> tuple[str, ...]:
     """The names of our patch's marks in a process. Raises ``OSError``."""
     return tuple(
         target.removeprefix("/memfd:").removesuffix(" (deleted)")
-        for target in sorted(_open_files(host, process))
+        for target in sorted(target for _path, target in _open_files(host, process))
         if target.startswith(PATCH_MARK)
     )
 
 
 def vfio_guests(host: Host, running: tuple[Process, ...]) -> tuple[int, ...]:
-    """QEMU processes that hold a VFIO group: guests with PCI functions of this host.
+    """QEMU processes that hold a VFIO group or device: guests with PCI functions of this host.
 
     Raises ``OSError``.
     """
+    majors = openers.vfio_majors(host)
     return tuple(
         process.pid
         for process in running
         if process.name.startswith(("qemu", "kvm"))
-        and any(target.startswith("/dev/vfio/") for target in _open_files(host, process))
+        and any(
+            target.startswith("/dev/vfio/") and _may_be_vfio(path, majors)
+            for path, target in _open_files(host, process)
+        )
     )
 
 
-def _open_files(host: Host, process: Process) -> list[str]:
-    """What its descriptors lead to; nothing where it has ended."""
+def _may_be_vfio(path: Path, majors: frozenset[int] | None) -> bool:
+    """Any user can have a file of such a name: the device behind it counts. Raises ``OSError``."""
+    try:
+        return openers.may_be_vfio(statx.device(path), majors)
+    except FileNotFoundError:
+        return True  # the kernel does not tell any more that it was something else
+    except OSError as error:
+        if error.errno in openers.NO_NODE:
+            return False
+        raise
+
+
+def _open_files(host: Host, process: Process) -> list[tuple[Path, str]]:
+    """The process's descriptors in /proc, and what each leads to; none where it has ended."""
     directory = f"{process.directory}/fd"
     found = []
     for number in host.children(directory):
+        path = host.path(f"{directory}/{number}")
         with contextlib.suppress(FileNotFoundError):
-            found.append(os.readlink(host.path(f"{directory}/{number}")))
+            found.append((path, os.readlink(path)))
     return found
 
 

@@ -23,7 +23,7 @@ from eraser.host.sysfs import Host, PciFunction, numbers
 
 _GONE = (errno.ENOENT, errno.ESRCH, errno.EINVAL)
 """A process or descriptor that ended while we looked (EINVAL: a zombie has no mounts)."""
-_NO_NODE = (errno.ESTALE, errno.ENOTCONN, errno.EACCES, errno.EIO, errno.EHOSTDOWN, errno.ETIMEDOUT)
+NO_NODE = (errno.ESTALE, errno.ENOTCONN, errno.EACCES, errno.EIO, errno.EHOSTDOWN, errno.ETIMEDOUT)
 """What a file server says, or somebody in its place. The type of a device node that a process has
 open is in the kernel's memory: looking it up meets none of these."""
 _VFIO = "/vfio/"
@@ -166,7 +166,7 @@ def _openers(
 ) -> list[Found] | str:
     """As :func:`openers`, which tells where it is; in words what could not be read."""
     found: list[Found] = []
-    majors = _vfio_majors(host)
+    majors = vfio_majors(host)
     for pid in processes:
         at(pid)
         try:
@@ -231,7 +231,7 @@ def _opener(
         if named and _is_other(host, table, number, device, named, majors):
             named = ""
     except OSError as error:
-        if error.errno not in (*_GONE, *_NO_NODE):
+        if error.errno not in (*_GONE, *NO_NODE):
             raise
     if device in devices or named:
         return pid, command(host, pid), target, device
@@ -248,14 +248,20 @@ def _is_other(
 ) -> bool:
     """Whether what is open is something else than its name says. Raises ``OSError``."""
     if named.startswith(_VFIO):
-        block, rdev = device or (True, 0)
-        return block or (majors is not None and os.major(rdev) not in majors)
+        return not may_be_vfio(device, majors)
     # A PCI resource is a plain file of sysfs. Where the mount is not told, as of one that was taken
     # away since, the name counts.
     return device is not None or _kind_of_mount(host, table, number) not in ("sysfs", "")
 
 
-def _vfio_majors(host: Host) -> frozenset[int] | None:
+def may_be_vfio(device: tuple[bool, int] | None, majors: frozenset[int] | None) -> bool:
+    """Whether a device (block or not, and st_rdev; None for any other file) has one of the numbers
+    of VFIO. Any character device may be one where these are not known (``majors`` is None)."""
+    block, rdev = device or (True, 0)
+    return not block and (majors is None or os.major(rdev) in majors)
+
+
+def vfio_majors(host: Host) -> frozenset[int] | None:
     """The numbers that the kernel gave to VFIO's groups and devices (``vfio`` and ``vfio-dev`` in
     drivers/vfio/group.c and device_cdev.c); None where they cannot be read."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -25,7 +26,7 @@ from eraser.defences.standing import DaemonSeen, FileSeen, LibvirtSeen, NovaComp
 from eraser.errors import BadInputError
 from eraser.gate import hookfile
 from eraser.gate.hookfile import HOOK, HookSettings
-from eraser.host import daemons, processes
+from eraser.host import daemons, processes, statx
 from eraser.host.sysfs import Host
 from eraser.protocol import codec
 from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding
@@ -593,6 +594,40 @@ def test_guests_without_libvirt_are_no_reason_to_be_at_ease(machine: Machine) ->
     machine.process(41, "qemu-system-x86", fds=("/dev/vfio/9",))
     assert machine.look(None)[Defence.HOOK].standing is DefenceStanding.ABSENT
     assert machine.look(None)[Defence.LOADED].standing is DefenceStanding.ABSENT
+
+
+@pytest.mark.parametrize(
+    ("device", "standing"),
+    [
+        (None, DefenceStanding.NOT_APPLICABLE),  # a plain file
+        ((True, os.makedev(241, 0)), DefenceStanding.NOT_APPLICABLE),  # a disk
+        # /dev/vfio/vfio, which anybody may open, or any other device by that name
+        ((False, os.makedev(10, 196)), DefenceStanding.NOT_APPLICABLE),
+        (OSError(errno.ESTALE, "its server is gone"), DefenceStanding.NOT_APPLICABLE),
+        ((False, os.makedev(241, 0)), DefenceStanding.ABSENT),
+        ((False, os.makedev(511, 3)), DefenceStanding.ABSENT),
+        (OSError(errno.ENOMEM, "no memory"), DefenceStanding.UNKNOWN),
+    ],
+)
+def test_a_guest_is_known_by_the_device_and_not_by_its_name(
+    machine: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    device: tuple[bool, int] | OSError | None,
+    standing: DefenceStanding,
+) -> None:
+    """Any user may call a process ``qemu`` and, in a mount namespace of its own, a file
+    ``/dev/vfio/9``: free slots were taken back for it."""
+
+    def seen(_path: object) -> tuple[bool, int] | None:
+        if isinstance(device, OSError):
+            raise device
+        return device
+
+    (machine.root / "etc" / "libvirt").rmdir()
+    machine.put("/proc/devices", "Character devices:\n241 vfio\n511 vfio-dev\n\nBlock devices:\n")
+    monkeypatch.setattr(statx, "device", seen)
+    machine.process(41, "qemu-system-x86", fds=("/dev/vfio/9",))
+    assert machine.look(None)[Defence.HOOK].standing is standing
 
 
 def test_a_lock_that_nobody_holds_is_no_watcher(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from eraser.agent.inventory import DriveWatch
 from eraser.agent.orders import CaseLook, Holder
 from eraser.controller.lock import SlotLock
 from eraser.errors import BusyError, EraserError
-from eraser.host import processes, sysfs
+from eraser.host import proc, sysfs
 from eraser.host.command import Started
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.report import SeenDrive, Step
@@ -90,7 +90,7 @@ class DiskCases:
         except BusyError:
             # Whoever takes it writes down who it is, a moment later.
             pid = lock.holder()
-            lives = not pid.isdecimal() or processes.is_alive(self._host, int(pid))
+            lives = not pid.isdecimal() or proc.is_alive(self._host, int(pid))
             return Holder.RUNNER if lives else Holder.COMMAND
         lock.release()
         return Holder.NOBODY

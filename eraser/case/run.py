@@ -38,7 +38,7 @@ from eraser.drive.inspect import described, facts
 from eraser.drive.profile import compare
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import BusyError, DriveError, EraserError, IdentityError, InUseError
-from eraser.host import processes
+from eraser.host import proc
 from eraser.host.sysfs import AbsentError, Host, PciFunction
 from eraser.media.reader import OpenDisk
 from eraser.ownership.model import SteadyTime
@@ -118,7 +118,7 @@ def _orphan_is_left(lock: SlotLock, files: CaseFiles, host: Host) -> bool:
     """The one that took the lock is dead, and its journal ends in an intent: a child is left."""
     try:
         # The lock's file names who took it, and stays as it is while a child has the lock.
-        if processes.is_alive(host, int(lock.path.read_text())):
+        if proc.is_alive(host, int(lock.path.read_text())):
             return False
         state = CaseState.of(read(files.journal))
         return state.intent is not None or state.changing is not None

@@ -14,8 +14,8 @@ from eraser.defences.setup import Setup
 from eraser.defences.standing import DaemonSeen, FileSeen, LibvirtSeen, ViewSeen, WatcherSeen
 from eraser.errors import EraserError
 from eraser.gate import hookfile
-from eraser.host import daemons, iommu, processes
-from eraser.host.processes import Process
+from eraser.host import daemons, iommu, proc
+from eraser.host.proc import Process
 from eraser.host.sysfs import Host
 from eraser.protocol.ticket import Defence, DefenceSeen
 
@@ -27,7 +27,7 @@ _INSTALLED = (
     *(
         f"{place}/{name}"
         for place in ("/usr/sbin", "/usr/bin", "/usr/local/sbin")
-        for name in processes.LIBVIRT_DAEMONS
+        for name in proc.LIBVIRT_DAEMONS
     ),
 )
 _MAX_HOOK = 1 << 20
@@ -109,7 +109,7 @@ def _or_unknown(defence: Defence, look: Callable[[], DefenceSeen]) -> DefenceSee
 
 
 def _nova_computes(host: Host) -> tuple[standing.NovaComputeSeen, ...]:
-    running = tuple(processes.processes(host))
+    running = tuple(proc.processes(host))
     seen = [
         standing.NovaComputeSeen(
             process.pid, daemons.patches(host, process), daemons.age(host, process)
@@ -117,23 +117,22 @@ def _nova_computes(host: Host) -> tuple[standing.NovaComputeSeen, ...]:
         for process in daemons.nova_computes(host, running)
     ]
     # One that ended meanwhile, as in a restart, showed nothing of what it had.
-    return tuple(each for each in seen if processes.is_alive(host, each.pid))
+    return tuple(each for each in seen if proc.is_alive(host, each.pid))
 
 
 def look_at_libvirt(host: Host, run_dir: Path, setup: Setup | None) -> LibvirtSeen:
     """The hook and every daemon. Raises ``OSError``."""
-    running = tuple(processes.processes(host))
+    running = tuple(proc.processes(host))
     settings = None if setup is None else setup.hook
     seen = [
-        _daemon(host, process, run_dir, setup)
-        for process in processes.libvirt_daemons(host, running)
+        _daemon(host, process, run_dir, setup) for process in proc.libvirt_daemons(host, running)
     ]
     return LibvirtSeen(
         installed=libvirt_installed(host),
         expected=None if settings is None else hookfile.text(settings).encode(),
         # What one sees that ended meanwhile is gone with it: nothing was found there, and it starts
         # no guest any more.
-        daemons=tuple(each for each in seen if processes.is_alive(host, each.pid)),
+        daemons=tuple(each for each in seen if proc.is_alive(host, each.pid)),
         # A daemon that is not running now is started with what the host itself sees; but see Apart.
         idle_view=_view(host, "", settings),
         vfio_guests=daemons.vfio_guests(host, running),
@@ -142,7 +141,7 @@ def look_at_libvirt(host: Host, run_dir: Path, setup: Setup | None) -> LibvirtSe
 
 def _daemon(host: Host, process: Process, run_dir: Path, setup: Setup | None) -> DaemonSeen:
     # A daemon in a container has an /etc of its own: its hook counts, not this host's.
-    root = processes.view(host, process)
+    root = proc.view(host, process)
     boot = host.boot_id()
     return DaemonSeen(
         pid=process.pid,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from eraser.errors import BadInputError
 from eraser.gate.hookfile import HOOK, HookSettings
-from eraser.host import daemons, processes
+from eraser.host import daemons, proc
 from eraser.host.sysfs import Host
 from eraser.protocol import codec
 from eraser.protocol.identity import pci_address
@@ -77,9 +77,9 @@ def tell(host: Host) -> tuple[HookReload, ...]:
     """
     told = []
     boot = host.boot_id()
-    for process in processes.libvirt_daemons(host, tuple(processes.processes(host))):
+    for process in proc.libvirt_daemons(host, tuple(proc.processes(host))):
         try:
-            file = os.lstat(host.path(f"{processes.view(host, process)}{HOOK}"))
+            file = os.lstat(host.path(f"{proc.view(host, process)}{HOOK}"))
         except FileNotFoundError:
             continue  # a container with an /etc of its own: the self-check tells of it
         # A daemon that has not installed its handler yet would end by SIGHUP.
@@ -87,7 +87,7 @@ def tell(host: Host) -> tuple[HookReload, ...]:
             host.clock.sleep(young)
         # It may have ended meanwhile, also while another one was waited for, and its number be
         # somebody else's.
-        if process not in processes.processes(host):
+        if process not in proc.processes(host):
             continue
         # The file was looked at before: one that is replaced meanwhile does not count as told.
         try:

@@ -11,7 +11,7 @@ import signal
 from pathlib import Path
 
 from eraser.host import openers, statx
-from eraser.host.processes import Process
+from eraser.host.proc import Process
 from eraser.host.sysfs import Host
 
 PATCH_MARK = "/memfd:nvme-quarantine-patch:"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from eraser.errors import InUseError
-from eraser.host import processes
+from eraser.host import proc
 from eraser.host.sysfs import Host
 
 RUNNING = "/run/libvirt/qemu"
@@ -140,13 +140,13 @@ def listed(host: Host) -> tuple[ListedDomain, ...]:
     Raises :class:`InUseError` where a file cannot be read or understood.
     """
     found = list(_listed(host, ""))
-    for daemon in processes.libvirt_daemons(host, tuple(processes.processes(host))):
+    for daemon in proc.libvirt_daemons(host, tuple(proc.processes(host))):
         # A daemon in a mount namespace of its own has other files under the same names.
-        if view := processes.view(host, daemon):
+        if view := proc.view(host, daemon):
             found += _listed(host, view)
         # What it sees went with it, reaped or not: its namespace then reads as ours, and an absent
         # directory as one without domains.
-        if not processes.is_alive(host, daemon.pid):
+        if not proc.is_alive(host, daemon.pid):
             raise InUseError(
                 f"cannot prove idle: expected to read the domains of {daemon.name} (process "
                 f"{daemon.pid}), found that it ended meanwhile; try again"

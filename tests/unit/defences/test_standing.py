@@ -26,7 +26,7 @@ from eraser.defences.standing import DaemonSeen, FileSeen, LibvirtSeen, NovaComp
 from eraser.errors import BadInputError
 from eraser.gate import hookfile
 from eraser.gate.hookfile import HOOK, HookSettings
-from eraser.host import daemons, processes, statx
+from eraser.host import daemons, proc, statx
 from eraser.host.sysfs import Host
 from eraser.protocol import codec
 from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding
@@ -489,7 +489,7 @@ def test_a_nova_compute_that_is_restarted_during_the_look_lacks_no_patch(
     machine.process(8, "nova-compute")
     look = daemons.patches
 
-    def ends(host: Host, process: processes.Process) -> tuple[str, ...]:
+    def ends(host: Host, process: proc.Process) -> tuple[str, ...]:
         (machine.root / "proc" / "8").rename(machine.root / "gone")
         return look(host, process)
 

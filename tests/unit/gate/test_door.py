@@ -24,7 +24,7 @@ eraser.controller eraser.controller.adminioctl eraser.controller.held eraser.con
 eraser.controller.passthru eraser.controller.spec eraser.controller.unique
 eraser.gate eraser.gate.admit eraser.gate.door eraser.gate.look eraser.gate.rules
 eraser.host eraser.host.children eraser.host.domains eraser.host.forked_child
-eraser.host.processes eraser.host.sysfs
+eraser.host.proc eraser.host.sysfs
 eraser.ownership eraser.ownership.audit eraser.ownership.cases eraser.ownership.counters
 eraser.ownership.facts eraser.ownership.model eraser.ownership.revocation eraser.ownership.store
 eraser.protocol eraser.protocol.codec eraser.protocol.errors eraser.protocol.hostcard

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from eraser.errors import InUseError
-from eraser.host import domains, idle, processes, sysfs, usage
+from eraser.host import domains, idle, proc, sysfs, usage
 from eraser.host.idle import prove_idle
 from eraser.host.sysfs import AbsentError, Devices, Host, Node
 from eraser.protocol import codec
@@ -373,13 +373,13 @@ def test_a_libvirt_that_ends_before_anybody_knows_what_it_sees_proves_nothing(
 ) -> None:
     """Without its namespace it would pass for one that sees what we see."""
     contained_libvirt(fake)
-    look = processes.view
+    look = proc.view
 
-    def view(host: Host, process: processes.Process) -> str:
+    def view(host: Host, process: proc.Process) -> str:
         fake.path("/proc/90").rename(fake.path("/proc/gone"))
         return look(host, process)
 
-    monkeypatch.setattr(processes, "view", view)
+    monkeypatch.setattr(proc, "view", view)
     with pytest.raises(InUseError, match="it ended meanwhile"):
         domains.listed(fake.host)
 

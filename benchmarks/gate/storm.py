@@ -35,7 +35,7 @@ SLOW = '''
 
 import os, time
 __path__ = [{package!r}]
-from eraser.gate import door, look
+from eraser.gate import door, read_drives
 from eraser.host import sysfs
 from eraser.protocol.identity import ControllerIdentity
 from types import SimpleNamespace
@@ -76,7 +76,7 @@ def hold(host, address, *, timeout):
     host.wait_for(f"a live NVMe controller at {{address}}", timeout, lambda: time.time() >= ready)
     return Drive(address)
 
-os.fsync, look.hold, look.AdminReader = fsync, hold, Answers
+os.fsync, read_drives.hold, read_drives.AdminReader = fsync, hold, Answers
 door.Host = lambda: sysfs.Host(sysfs.Path({root!r}))
 '''
 """What stands in the place of the eraser's package; all but the made-up is the real one."""

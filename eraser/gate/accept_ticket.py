@@ -7,7 +7,7 @@ from pathlib import Path
 from eraser.errors import BadInputError, DriveError
 from eraser.gate import intake
 from eraser.gate.admit import LOOK_SECONDS, facts_of, locked_slots
-from eraser.gate.look import look
+from eraser.gate.read_drives import look
 from eraser.host.sysfs import Host
 from eraser.ownership import pending
 from eraser.ownership import store as books

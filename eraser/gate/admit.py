@@ -11,7 +11,7 @@ from eraser.clock import Clock
 from eraser.controller.lock import SlotLock
 from eraser.errors import BusyError, EraserError
 from eraser.gate import rules
-from eraser.gate.look import look
+from eraser.gate.read_drives import look
 from eraser.host import domains
 from eraser.host.sysfs import Host
 from eraser.ownership import audit, revocation

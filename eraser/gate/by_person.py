@@ -12,7 +12,7 @@ from eraser.errors import BadInputError
 from eraser.gate import rules
 from eraser.gate.admit import LOOK_SECONDS, pci_class
 from eraser.gate.adoption import Adopted, DomainDrives, SlotNow, adopt
-from eraser.gate.look import look, pci_ids
+from eraser.gate.read_drives import look, pci_ids
 from eraser.host import domains
 from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership import audit, pending, revocation

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from eraser.controller.lock import SlotLock
 from eraser.gate.admit import LOOK_SECONDS
-from eraser.gate.look import look, pci_ids
+from eraser.gate.read_drives import look, pci_ids
 from eraser.host import domains, slotwatch
 from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership import rest

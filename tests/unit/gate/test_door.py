@@ -22,7 +22,7 @@ OURS = """
 eraser eraser.clock eraser.errors
 eraser.controller eraser.controller.adminioctl eraser.controller.held eraser.controller.lock
 eraser.controller.passthru eraser.controller.spec eraser.controller.unique
-eraser.gate eraser.gate.admit eraser.gate.door eraser.gate.look eraser.gate.rules
+eraser.gate eraser.gate.admit eraser.gate.door eraser.gate.read_drives eraser.gate.rules
 eraser.host eraser.host.children eraser.host.domains eraser.host.forked_child
 eraser.host.proc eraser.host.sysfs
 eraser.ownership eraser.ownership.audit eraser.ownership.cases eraser.ownership.counters

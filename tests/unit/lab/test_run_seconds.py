@@ -10,7 +10,7 @@ from tests.lab.runs.seconds import Phase, Row, directory_of, lines, rows
 @pytest.mark.parametrize(
     ("nodeid", "directory"),
     [
-        ("tests/unit/gate/test_look.py::test_a", "tests/unit/gate"),
+        ("tests/unit/gate/test_read_drives.py::test_a", "tests/unit/gate"),
         ("tests/unit/lab/composed/test_drive.py::test_a[x/y]", "tests/unit/lab"),
         ("tests/unit/test_imports.py::test_a", "tests/unit"),
         ("tests/emulated/test_gate.py::test_a", "tests/emulated"),

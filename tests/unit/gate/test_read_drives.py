@@ -16,8 +16,8 @@ from eraser.clock import Clock
 from eraser.controller import held
 from eraser.controller.lock import SlotLock
 from eraser.errors import DriveError, IdentityError
-from eraser.gate import look as looking
-from eraser.gate.look import look, read_drive
+from eraser.gate import read_drives as looking
+from eraser.gate.read_drives import look, read_drive
 from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership.facts import DriveSeen
 from tests.unit.host.fakehost import ADDRESS, FakeHost

@@ -46,9 +46,11 @@ from eraser.protocol.report import (
     VerificationRecord,
 )
 from eraser.state.case_files import CaseFiles, CaseRequest
+from tests.lab.nvme.profile import DriveProfile
 
 SLOT = Slot("host", "0000:01:00.0")
-IDENTITY = ControllerIdentity(0x144D, 0xA824, 0x144D, 0xA801, "SN1", "Model", "nqn.x")
+DRIVE = DriveProfile(size=1 << 20, serial="SN1", model="Model", firmware="FW1")
+IDENTITY = ControllerIdentity(0x144D, 0xA824, 0x144D, 0xA801, "SN1", "Model", DRIVE.subsystem_nqn)
 LAYOUT = NamespaceLayout(1, 1 << 20, 512, 0)
 FACTS = ControllerFacts("FW1", 0x10400, 2, 0, 4, 0b11, 0, 0, (LAYOUT,), (1,))
 PROFILE = Profile("p", 0x144D, 0xA824, "Model", ("FW1",), (LAYOUT,))

@@ -13,45 +13,35 @@ from eraser.case.entries import AttemptOver, CommandEntry, Intent
 from eraser.case.format import Format
 from eraser.case.state import CaseState
 from eraser.controller.lock import SlotLock
-from eraser.erase.plan import OPCODE_FORMAT
+from eraser.erase.plan import OPCODE_FORMAT, OPCODE_SANITIZE
 from eraser.errors import BusyError
-from eraser.protocol.policy import Limits, Method
+from eraser.protocol.policy import Method
 from eraser.protocol.report import Outcome, Verdict
 from eraser.state.case_files import CaseFiles
 from eraser.state.journal import read
-from tests.unit.case.fakes import (
-    FAILED,
-    IDENTITY,
-    POLICY,
-    REQUEST,
-    RUNNING,
-    SLOT,
-    SUCCESS,
-    Bed,
-    Crash,
-    FakeDrive,
-    Plug,
-    bed,
-    ordered,
-)
+from tests.lab.nvme.faults import EraseFault, Faults
+from tests.unit.case.bed import Bed, bed
+from tests.unit.case.fakes import DRIVE, IDENTITY, REQUEST, SLOT, Crash, Plug, ordered
 
 __all__ = ["bed"]
 
 CRYPTO, BLOCK, FOREIGN = 4, 2, 0x0B
+OTHER = dataclasses.replace(DRIVE, serial="OTHER")
+FAILS, STALE = Faults(sanitize=EraseFault.FAIL), Faults(sanitize=EraseFault.STALE)
 MOST_ACTS = 60
 
 
 def test_an_honest_drive(bed: Bed) -> None:
     report = bed.run()
     assert (report.outcome, report.verdict, report.fit) == (Outcome.COMPLETED, Verdict.ERASED, True)
-    assert bed.drive.started == [CRYPTO, BLOCK]
+    assert bed.started == [CRYPTO, BLOCK]
     assert [m.changed for m in report.methods] == [True, True]
     assert report.identity == IDENTITY
     assert report.resumed == 0
     assert bed.files.finished()
     assert bed.files.kept_report(report).exists()
     assert bed.run() == report, "a finished case gives its report again"
-    assert bed.drive.started == [CRYPTO, BLOCK]
+    assert bed.started == [CRYPTO, BLOCK]
 
 
 def acts(bed: Bed) -> int:
@@ -62,16 +52,17 @@ def acts(bed: Bed) -> int:
     return count
 
 
-@pytest.mark.parametrize("after", [False, True])
-def test_killed_at_every_act_once(bed: Bed, after: bool) -> None:
-    for at in range(acts(bed)):
+@pytest.mark.parametrize(("after", "stride"), [(True, 1), (False, 3)], ids=["after", "before"])
+def test_killed_at_every_act_once(bed: Bed, after: bool, stride: int) -> None:
+    for at in range(0, acts(bed), stride):
         bed.files.clear()
-        bed.drive = FakeDrive(written=True)
+        bed.anew()
         with pytest.raises(Crash):
             bed.run(Plug(at, after))
         report = bed.run()
         assert (report.verdict, report.fit) == (Verdict.ERASED, True), (at, report.reasons)
-        assert bed.drive.started == [CRYPTO, BLOCK], at
+        assert bed.started == [CRYPTO, BLOCK], at
+        assert not bed.kept
         assert report.resumed <= 1
 
 
@@ -79,7 +70,7 @@ def test_killed_at_every_act_once(bed: Bed, after: bool) -> None:
 def test_killed_at_every_act_one_after_the_other(bed: Bed, after: bool) -> None:
     """Every run does one act more than the last before it dies: it always comes to an end."""
     total = acts(bed)
-    bed.drive = FakeDrive(written=True, looks=40)
+    bed.anew(looks=40)
     for run in itertools.count():
         assert run < 4 * total
         try:
@@ -88,95 +79,84 @@ def test_killed_at_every_act_one_after_the_other(bed: Bed, after: bool) -> None:
             continue
         break
     assert (report.verdict, report.fit) == (Verdict.ERASED, True), report.reasons
-    assert bed.drive.started == [CRYPTO, BLOCK]
+    assert bed.started == [CRYPTO, BLOCK]
     assert report.resumed > 1
 
 
 def test_without_the_journal_a_running_sanitize_is_adopted(bed: Bed) -> None:
-    bed.drive = FakeDrive(written=True, looks=1000)
+    bed.anew(looks=1000)
     for at in range(MOST_ACTS):
         with pytest.raises(Crash):
             bed.run(Plug(at, after=True))
-        if bed.drive.status == RUNNING:
+        if bed.running:
             break
         bed.files.clear()
     bed.files.clear()
-    bed.drive.looks_left = 2
-    bed.drive.looks = 3
+    bed.sanitizer.looks = 3
     report = bed.run()
-    assert bed.drive.started == [CRYPTO, BLOCK]
+    assert bed.started == [CRYPTO, BLOCK]
     assert [m.adopted for m in report.methods] == [True, False]
     assert report.verdict is Verdict.ERASED
 
 
 def test_the_last_method_adopted_is_not_followed_by_an_earlier_one(bed: Bed) -> None:
-    bed.drive = FakeDrive(status=RUNNING, cdw10=BLOCK, looks_left=3, written=True)
+    bed.another(BLOCK)
     report = bed.run()
-    assert bed.drive.started == []
+    assert bed.started == [BLOCK], "the other's"
     assert [(m.method, m.adopted) for m in report.methods] == [(Method.SANITIZE_BLOCK, True)]
     assert (report.verdict, report.fit) == (Verdict.ERASED, True)
 
 
 def test_anothers_sanitize_is_waited_for(bed: Bed) -> None:
-    bed.drive = FakeDrive(status=RUNNING, cdw10=FOREIGN, looks_left=5)
+    bed.another(FOREIGN)
     report = bed.run()
-    assert bed.drive.started == [CRYPTO, BLOCK]
+    assert bed.started == [FOREIGN, CRYPTO, BLOCK]
     assert report.verdict is Verdict.ERASED
 
 
-def test_somebody_faster_with_our_command_is_adopted(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def first_comes(bed: Bed, cdw10: int) -> None:
+    """Another controller's sanitize, just before our first one."""
+
+    def raced(opcode: int) -> None:
+        if opcode == OPCODE_SANITIZE and not bed.started:
+            bed.another(cdw10)
+
+    bed.meanwhile = raced
+
+
+def test_somebody_faster_with_our_command_is_adopted(bed: Bed) -> None:
     """1Dh on our command: log 81h shows dword 10 as we would send it."""
-    real = FakeDrive.sanitize
-
-    def raced(drive: FakeDrive, cdw10: int) -> int:
-        if not drive.started:
-            real(drive, CRYPTO)
-        return real(drive, cdw10)
-
-    monkeypatch.setattr(FakeDrive, "sanitize", raced)
+    first_comes(bed, CRYPTO)
     report = bed.run()
-    assert bed.drive.started == [CRYPTO, BLOCK]
+    assert bed.started == [CRYPTO, BLOCK]
     assert [m.adopted for m in report.methods] == [True, False]
 
 
-def test_somebody_faster_with_another_command_is_waited_for(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = FakeDrive.sanitize
-
-    def raced(drive: FakeDrive, cdw10: int) -> int:
-        if not drive.started:
-            real(drive, FOREIGN)
-        return real(drive, cdw10)
-
-    monkeypatch.setattr(FakeDrive, "sanitize", raced)
+def test_somebody_faster_with_another_command_is_waited_for(bed: Bed) -> None:
+    first_comes(bed, FOREIGN)
     report = bed.run()
-    assert bed.drive.started == [FOREIGN, CRYPTO, BLOCK]
+    assert bed.started == [FOREIGN, CRYPTO, BLOCK]
     assert report.methods[0].attempts == 2
     assert report.verdict is Verdict.ERASED
 
 
-def test_canaries_that_anothers_sanitize_took_never_count_wherever_the_run_dies(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, others = FakeDrive.sanitize, [FOREIGN]
+def test_canaries_that_anothers_sanitize_took_never_count_wherever_the_run_dies(bed: Bed) -> None:
+    others = [FOREIGN]
 
-    def raced(drive: FakeDrive, cdw10: int) -> int:
-        if others and drive.status != RUNNING:
-            real(drive, others.pop())
-        return real(drive, cdw10)
+    def raced(opcode: int) -> None:
+        if opcode == OPCODE_SANITIZE and others and not bed.running:
+            bed.another(others.pop())
 
-    monkeypatch.setattr(FakeDrive, "sanitize", raced)
+    bed.meanwhile = raced
 
     def plantings() -> list[str]:
         lines = [(line.kind, line.payload.get("place")) for line in read(bed.files.journal)]
         return [kind for kind, place in lines if kind in ("Planted", "Uprooted") and place == 0]
 
-    for at in range(200):
+    for at in range(10, 200):  # nothing is planted before
         bed.files.clear()
-        bed.drive, others[:] = FakeDrive(written=True), [FOREIGN]
+        bed.anew()
+        others[:] = [FOREIGN]
         try:
             bed.run(Plug(at, after=True))
         except Crash:
@@ -191,9 +171,7 @@ def test_canaries_that_anothers_sanitize_took_never_count_wherever_the_run_dies(
 
 
 @pytest.mark.parametrize("left", [b"", b"\0" * 100, b'{"status"'])
-def test_a_torn_result_of_a_format_is_an_end_that_nobody_knows(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch, left: bytes
-) -> None:
+def test_a_torn_result_of_a_format_is_an_end_that_nobody_knows(bed: Bed, left: bytes) -> None:
     """The power went while its child wrote it; the run after it must have an end."""
     command = CommandEntry(Method.FORMAT_CRYPTO, OPCODE_FORMAT, 1, 0)
     session = Mock(state=CaseState())
@@ -212,10 +190,10 @@ def test_a_torn_result_of_a_format_is_an_end_that_nobody_knows(
 
 
 def test_a_stale_success_is_unknown_whatever_is_read(bed: Bed) -> None:
-    bed.request = dataclasses.replace(
-        REQUEST, policy=dataclasses.replace(POLICY, purge_methods=(Method.SANITIZE_BLOCK,))
-    )
-    bed.drive = FakeDrive(status=SUCCESS, cdw10=BLOCK, gde=True, stale=True)
+    bed.ask(purge_methods=(Method.SANITIZE_BLOCK,))
+    bed.another(BLOCK)
+    bed.sanitizer.end()
+    bed.drive.set_faults(STALE)
     report = bed.run()
     assert report.methods[0].verdict is Verdict.UNKNOWN
     assert report.achieved is None
@@ -223,71 +201,67 @@ def test_a_stale_success_is_unknown_whatever_is_read(bed: Bed) -> None:
 
 
 def test_a_failure_is_repeated_by_the_other_method_only(bed: Bed) -> None:
-    bed.drive = FakeDrive(written=True, ends=FAILED)
+    bed.anew(faults=FAILS)
     report = bed.run()
-    assert bed.drive.started == [CRYPTO, BLOCK]
+    assert bed.started == [CRYPTO, BLOCK]
     assert (report.verdict, report.fit) == (Verdict.NOT_ERASED, False)
 
 
 def test_the_only_method_is_repeated_once_after_a_failure(bed: Bed) -> None:
-    bed.request = dataclasses.replace(
-        REQUEST, policy=dataclasses.replace(POLICY, purge_methods=(Method.SANITIZE_BLOCK,))
-    )
-    bed.drive = FakeDrive(written=True, ends=FAILED)
+    bed.ask(purge_methods=(Method.SANITIZE_BLOCK,))
+    bed.anew(faults=FAILS)
     report = bed.run()
-    assert bed.drive.started == [BLOCK, BLOCK]
+    assert bed.started == [BLOCK, BLOCK]
     assert report.verdict is Verdict.NOT_ERASED
     assert report.methods[0].attempts == 2
 
 
 def test_stuck_ends_as_unknown_and_sends_nothing_more(bed: Bed) -> None:
-    limits = Limits(poll=0.001, stuck=0.05, sanitize=20, command=1, ready=1)
-    bed.request = dataclasses.replace(REQUEST, policy=dataclasses.replace(POLICY, limits=limits))
-    bed.drive = FakeDrive(written=True, looks=1 << 30)
+    bed.anew(looks=1 << 30)
     report = bed.run()
-    assert bed.drive.started == [CRYPTO]
+    assert bed.started == [CRYPTO]
     assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
     assert "stuck" in report.reasons[0]
 
 
 def test_a_refused_command_names_the_status(bed: Bed) -> None:
-    bed.drive = FakeDrive(written=True, refuses=0x20)
+    bed.anew(faults=Faults(admin_status={0x84: 0x20}))
     report = bed.run()
     assert (report.verdict, report.fit) == (Verdict.NOT_ERASED, False)
     assert "0x020" in " ".join(report.reasons)
 
 
 def test_the_wrong_drive_gets_nothing(bed: Bed) -> None:
-    bed.request = ordered()
-    bed.drive = FakeDrive(identity=dataclasses.replace(IDENTITY, serial="OTHER"))
+    bed.request = ordered(bed.request)
+    bed.anew(OTHER)
     report = bed.run()
     assert (report.outcome, report.fit) == (Outcome.WRONG_DRIVE, False)
-    assert bed.drive.started == []
+    assert bed.started == []
     assert (report.generation, report.nonce) == (7, "nonce-0000-0000-0001")
 
 
 def test_a_drive_swapped_in_mid_case_gets_nothing(bed: Bed) -> None:
     with pytest.raises(Crash):
         bed.run(Plug(6))
-    bed.drive = FakeDrive(identity=dataclasses.replace(IDENTITY, serial="OTHER"))
+    bed.anew(OTHER)
     report = bed.run()
     assert report.fit is False
-    assert bed.drive.started == []
+    assert bed.started == []
 
 
 def test_a_drive_swapped_in_mid_erase_is_told_from_one_that_was_never_there(bed: Bed) -> None:
     """The slot has another drive, and the ordered one was sent something: the report says both."""
-    bed.request = ordered()
+    bed.request = ordered(bed.request)
     for at in range(60):
         with pytest.raises(Crash):
             bed.run(Plug(at, after=True))
-        if len(bed.drive.started) > 1:
+        if len(bed.started) > 1:
             break
-    sent = bed.drive.started
-    bed.drive = FakeDrive(identity=dataclasses.replace(IDENTITY, serial="OTHER"))
+    sent = list(bed.started)
+    bed.anew(OTHER)
     report = bed.run()
     assert sent == [CRYPTO, BLOCK]
-    assert bed.drive.started == []
+    assert bed.started == []
     assert (report.outcome, report.verdict) == (Outcome.WRONG_DRIVE, Verdict.UNKNOWN)
     assert (report.identity, bool(report.methods)) == (IDENTITY, True)
     assert "OTHER" in report.reasons[0]
@@ -296,9 +270,7 @@ def test_a_drive_swapped_in_mid_erase_is_told_from_one_that_was_never_there(bed:
 def test_another_policy_is_another_case(bed: Bed) -> None:
     with pytest.raises(Crash):
         bed.run(Plug(12, after=True))
-    bed.request = dataclasses.replace(
-        REQUEST, policy=dataclasses.replace(POLICY, purge_methods=(Method.SANITIZE_BLOCK,))
-    )
+    bed.ask(purge_methods=(Method.SANITIZE_BLOCK,))
     report = bed.run()
     assert report.resumed == 0
     assert [m.method for m in report.methods] == [Method.SANITIZE_BLOCK]
@@ -307,8 +279,7 @@ def test_another_policy_is_another_case(bed: Bed) -> None:
 def test_longer_limits_go_on_with_the_same_case(bed: Bed) -> None:
     with pytest.raises(Crash):
         bed.run(Plug(12, after=True))
-    limits = dataclasses.replace(POLICY.limits, stuck=7)
-    bed.request = dataclasses.replace(REQUEST, policy=dataclasses.replace(POLICY, limits=limits))
+    bed.ask(limits=dataclasses.replace(bed.request.policy.limits, stuck=77))
     assert bed.run().resumed == 1
 
 
@@ -320,7 +291,7 @@ def test_a_damaged_journal_sends_nothing_and_ends_as_unknown(bed: Bed) -> None:
     bed.files.journal.write_bytes(raw)
     report = bed.run()
     assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
-    assert bed.drive.started == []
+    assert bed.started == []
 
 
 def test_a_locked_slot_is_busy(bed: Bed) -> None:
@@ -330,8 +301,8 @@ def test_a_locked_slot_is_busy(bed: Bed) -> None:
 
 
 def test_an_orders_time_runs_out(bed: Bed) -> None:
-    bed.request = dataclasses.replace(ordered(), seconds_allowed=1)
-    bed.drive = FakeDrive(written=True, looks=1 << 30)
+    bed.request = dataclasses.replace(ordered(bed.request), seconds_allowed=1)
+    bed.anew(looks=1 << 30)
     report = bed.run()
     assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
     assert "1 s" in report.reasons[0]
@@ -389,7 +360,7 @@ def test_what_a_clear_that_was_cut_off_leaves_is_read_by_no_later_case(
 
 
 def test_the_request_survives_the_sweep_of_a_new_case(bed: Bed) -> None:
-    bed.request = ordered()
+    bed.request = ordered(bed.request)
     bed.files.make()
     bed.files.write_request(bed.request)
     (bed.files.directory / "probe.key").write_bytes(b"of another case")

@@ -3,134 +3,131 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import itertools
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from eraser.case import run, verify
-from eraser.case.entries import Again, CommandEntry, Planned, WasReset
-from eraser.case.report import AfterLook
-from eraser.case.session import CaseSession
+from eraser.case import verify
+from eraser.case.entries import Again, CommandEntry, Planned
 from eraser.case.state import CaseState
-from eraser.controller.passthru import CommandError
-from eraser.errors import DriveError
 from eraser.protocol.policy import Label, Method
-from eraser.protocol.report import CommandRecord, HealthRecord, Verdict
+from eraser.protocol.report import Step, Verdict
 from eraser.state.journal import read
-from tests.unit.case.fakes import (
-    HEALTH,
-    RUNNING,
-    SUCCESS,
-    Bed,
-    Crash,
-    FakeController,
-    FakeDrive,
-    Plug,
-    bed,
-)
+from tests.lab.nvme.composed.host import Answer
+from tests.unit.case.bed import GET_LOG, SANITIZE_LOG, Bed, Firmware, bed
+from tests.unit.case.fakes import Crash, Plug
 
 __all__ = ["bed"]
 
 CRYPTO, BLOCK = 4, 2
+SMART_LOG = 0x02
+GDE = 1
+"""Global Data Erased, in byte 3 of log 81h."""
+WRITES = slice(80, 96)
+"""Host Write Commands of log 02h (Base 2.0, figure 207)."""
+Done = Callable[[], Answer]
 
 
-@dataclasses.dataclass
-class Unsealed(FakeDrive):
+def reads(opcode: int, words: dict[str, Any], log: int) -> bool:
+    return (opcode, words.get("cdw10", 0) & 0xFF) == (GET_LOG, log)
+
+
+def unsealed(opcode: int, words: dict[str, Any], done: Done) -> Answer:
     """A drive that never sets Global Data Erased."""
+    answer = done()
+    if not reads(opcode, words, SANITIZE_LOG):
+        return answer
+    raw = bytearray(answer.data)
+    raw[3] &= ~GDE
+    return dataclasses.replace(answer, data=bytes(raw))
 
-    def log(self) -> bytes:
-        raw = bytearray(super().log())
-        self.gde = False
-        raw[3] = 0
-        return bytes(raw)
 
-
-def crash_after(bed: Bed, kind: str) -> None:
-    """Dies as soon as the journal ends in the entry for the first time."""
-    kept = dataclasses.replace(bed.drive)
-    for at in itertools.count():
-        bed.files.clear()
-        bed.drive = dataclasses.replace(kept, started=[])
-        with pytest.raises(Crash):
-            bed.run(Plug(at, after=True))
-        if read(bed.files.journal)[-1].kind == kind:
-            return
+def uncounted(opcode: int, words: dict[str, Any], done: Done) -> Answer:
+    """One that does not tell its health either."""
+    if reads(opcode, words, SMART_LOG):
+        return dataclasses.replace(done(), code=0x02, data=b"")
+    return unsealed(opcode, words, done)
 
 
 @pytest.mark.parametrize("step", ["WasReset", "Verified"])
 def test_what_was_written_after_the_erase_is_erased_again(bed: Bed, step: str) -> None:
-    crash_after(bed, step)
-    bed.drive.write()
+    bed.crash_after(step)
+    bed.dirty()
     report = bed.run()
-    assert bed.drive.started == [CRYPTO, BLOCK, BLOCK]
-    assert not bed.drive.written
+    assert bed.started == [CRYPTO, BLOCK, BLOCK]
+    assert not bed.kept
     assert not CaseState.of(read(bed.files.journal)).retried, "the reading has its own round yet"
     assert (report.verdict, report.fit) == (Verdict.ERASED, True), report.reasons
 
 
 @pytest.mark.parametrize("step", ["WasReset", "Verified"])
 def test_what_the_drive_says_is_untouched_is_not_erased_again(bed: Bed, step: str) -> None:
-    crash_after(bed, step)
+    bed.crash_after(step)
     assert bed.run().verdict is Verdict.ERASED
-    assert bed.drive.started == [CRYPTO, BLOCK]
+    assert bed.started == [CRYPTO, BLOCK]
 
 
-@pytest.mark.parametrize(("now", "rounds"), [(7, 1), (8, 2), (None, 2)])
-def test_without_the_seal_the_write_counter_decides(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch, now: int | None, rounds: int
-) -> None:
-    def reset(session: CaseSession) -> None:
-        if session.state.reset is None:
-            session.note(WasReset("", 7))
-
-    monkeypatch.setattr(verify, "reset", reset)
-    monkeypatch.setattr(verify, "_writes", lambda _session: now)
-    bed.drive = Unsealed(written=True)
-    crash_after(bed, "Verified")
+@pytest.mark.parametrize(("between", "rounds"), [("nothing", 1), ("writes", 2), ("silence", 2)])
+def test_without_the_seal_the_write_counter_decides(bed: Bed, between: str, rounds: int) -> None:
+    bed.firmware = unsealed
+    bed.crash_after("Verified")
+    if between == "writes":
+        bed.dirty()
+    elif between == "silence":
+        bed.firmware = uncounted
     assert bed.run().verdict is Verdict.ERASED
-    assert bed.drive.started == [CRYPTO] + [BLOCK] * rounds
+    assert not bed.kept
+    assert bed.started == [CRYPTO] + [BLOCK] * rounds
+
+
+def stands_still(*, at_first: bool) -> Firmware:
+    """A drive whose Host Write Commands are 7 for ever; ``at_first``: also as the case finds it."""
+    asked = itertools.count()
+
+    def firmware(opcode: int, words: dict[str, Any], done: Done) -> Answer:
+        if not reads(opcode, words, SMART_LOG):
+            return unsealed(opcode, words, done)
+        if not next(asked) and not at_first:
+            return dataclasses.replace(done(), code=0x02, data=b"")
+        answer = done()
+        raw = bytearray(answer.data)
+        raw[WRITES] = (7).to_bytes(16, "little")
+        return dataclasses.replace(answer, data=bytes(raw))
+
+    return firmware
 
 
 @pytest.mark.parametrize("told", [True, False])
 def test_a_write_counter_that_stood_still_over_our_own_canaries_tells_nothing(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch, told: bool
+    bed: Bed, told: bool
 ) -> None:
-    def reset(session: CaseSession) -> None:
-        if session.state.reset is None:
-            session.note(WasReset("", 7))
-
-    def read_health(_raw: bytes) -> HealthRecord:
-        if not told:
-            raise DriveError("expected log 02h, found none")
-        return dataclasses.replace(HEALTH, host_write_commands=7)
-
-    monkeypatch.setattr(verify, "reset", reset)
-    monkeypatch.setattr(verify, "_writes", lambda _session: 7)
-    monkeypatch.setattr(run.health, "read", read_health)
-    bed.drive = Unsealed(written=True)
-    crash_after(bed, "Verified")
-    bed.drive.write()
+    bed.firmware = stands_still(at_first=told)
+    bed.crash_after("Verified")
+    bed.dirty()
     report = bed.run()
-    assert not bed.drive.written
-    assert bed.drive.started == [CRYPTO, BLOCK, BLOCK]
+    assert not bed.kept
+    assert bed.started == [CRYPTO, BLOCK, BLOCK]
     assert report.verdict is Verdict.ERASED
 
 
 def test_an_end_that_nobody_watched_counts_only_with_the_seal(bed: Bed) -> None:
     """It ended while the host was down, and the drive came back written to."""
-    bed.drive = FakeDrive(written=True, looks=1 << 20)
     for at in itertools.count():
         bed.files.clear()
-        bed.drive = FakeDrive(written=True, looks=1 << 20)
+        bed.anew(looks=1 << 20)
         with pytest.raises(Crash):
             bed.run(Plug(at, after=True))
-        if bed.drive.status == RUNNING:
+        if bed.running:
             break
-    bed.drive.status, bed.drive.looks = SUCCESS, 3
-    bed.drive.write()
+    bed.sanitizer.end()
+    bed.sanitizer.looks = 3
+    bed.dirty()
     report = bed.run()
-    assert bed.drive.started == [CRYPTO, CRYPTO, BLOCK]
+    assert bed.started == [CRYPTO, CRYPTO, BLOCK]
     assert report.methods[0].attempts == 2
     assert (report.verdict, report.fit) == (Verdict.ERASED, True), report.reasons
 
@@ -149,88 +146,92 @@ def test_another_round_repeats_every_format_or_the_last_sanitize() -> None:
     assert state(crypto, block).steps == (crypto, block, block)
 
 
-class Deaf(FakeController):
-    """Does not answer every other look at log 81h while it erases, or not at all."""
+def deaf(bed: Bed, *, gone: bool) -> None:
+    """It does not answer every other look at log 81h while it erases, or not at all."""
+    asked = itertools.count()
 
-    deaf = False
-    gone = False
+    def firmware(opcode: int, words: dict[str, Any], done: Done) -> Answer:
+        if reads(opcode, words, SANITIZE_LOG) and bed.running and (gone or next(asked) % 2 == 0):
+            # The kernel gave up waiting, and has reset the controller.
+            raise OSError(errno.EINTR, "no completion")
+        return done()
 
-    def sanitize_log(self) -> bytes:
-        if self.drive.status == RUNNING:
-            type(self).deaf = not self.deaf
-            if self.deaf or self.gone:
-                record = CommandRecord(("nvme",), 2, 0, 0x81, None, None, "", "", 0.0)
-                raise CommandError("expected log 81h, found no completion", record)
-        return super().sanitize_log()
-
-    def check_place(self) -> None:
-        pass
+    bed.firmware = firmware
 
 
-def listen_to(bed: Bed, monkeypatch: pytest.MonkeyPatch, *, gone: bool) -> None:
-    monkeypatch.setattr(Deaf, "gone", gone)
-    real = CaseSession.open
-
-    def open_(session: CaseSession) -> None:
-        real(session)
-        monkeypatch.setattr(session, "_controller", Deaf(bed.drive, bed.plug))
-
-    monkeypatch.setattr(CaseSession, "open", open_)
-
-
-def test_a_look_that_is_not_answered_does_not_end_the_case(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    listen_to(bed, monkeypatch, gone=False)
+def test_a_look_that_is_not_answered_does_not_end_the_case(bed: Bed) -> None:
+    deaf(bed, gone=False)
     report = bed.run()
     assert (report.verdict, report.fit) == (Verdict.ERASED, True), report.reasons
-    assert bed.drive.started == [CRYPTO, BLOCK]
+    assert bed.started == [CRYPTO, BLOCK]
 
 
-def test_silence_has_an_end(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = dataclasses.replace(bed.request.policy.limits, stuck=0.05)
-    policy = dataclasses.replace(bed.request.policy, limits=limits)
-    bed.request = dataclasses.replace(bed.request, policy=policy)
-    listen_to(bed, monkeypatch, gone=True)
+def test_silence_has_an_end(bed: Bed) -> None:
+    bed.ask(limits=dataclasses.replace(bed.request.policy.limits, stuck=7))
+    deaf(bed, gone=True)
+    bed.sanitizer.looks = 1 << 20
     report = bed.run()
     assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
     assert "no completion" in report.reasons[0]
-    assert "0.05 s" in report.reasons[0]
+    assert "7 s" in report.reasons[0]
 
 
 @pytest.mark.parametrize(
-    ("gde", "writes", "found"),
-    [(True, 7, False), (True, 9, False), (False, 7, False), (False, None, False), (False, 9, True)],
+    ("sealed", "counts", "found"),
+    [
+        ("stays", "nothing", False),
+        ("stays", "more", False),
+        ("goes", "nothing", False),
+        ("goes", "silence", False),
+        ("goes", "more", True),
+    ],
 )
-def test_writes_under_our_hands_are_seen(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch, gde: bool, writes: int | None, found: bool
-) -> None:
+def test_writes_under_our_hands_are_seen(bed: Bed, sealed: str, counts: str, found: bool) -> None:
     """The seal is gone and writes were counted; either alone may be a habit of the drive."""
-    seen: list[bool] = []
 
-    def reset(session: CaseSession) -> None:
-        if session.state.reset is None:
-            session.note(WasReset("", 7))
+    def firmware(opcode: int, words: dict[str, Any], done: Done) -> Answer:
+        if reads(opcode, words, SMART_LOG):
+            answer = done()
+            if counts == "silence":
+                return dataclasses.replace(answer, code=0x02, data=b"")
+            raw = bytearray(answer.data)
+            written = int.from_bytes(raw[WRITES], "little") + (counts == "more")
+            raw[WRITES] = written.to_bytes(16, "little")
+            return dataclasses.replace(answer, data=bytes(raw))
+        return unsealed(opcode, words, done) if sealed == "goes" else done()
 
-    def look_again(session: CaseSession) -> AfterLook:
-        bed.drive.gde = gde
-        seen.append(verify.written_after(session))
-        return AfterLook()
+    def told(step: Step, _fraction: float, _detail: str) -> None:
+        if step is Step.REPORT:
+            bed.firmware = firmware
 
-    monkeypatch.setattr(verify, "reset", reset)
-    monkeypatch.setattr(verify, "_writes", lambda _session: writes)
-    monkeypatch.setattr(run, "_look_again", look_again)
-    bed.run()
-    assert seen == [found]
+    bed.told = told
+    report = bed.run()
+    assert report.verdict is Verdict.ERASED
+    assert any("written to after the erase" in reason for reason in report.reasons) is found
+
+
+def test_somebody_who_writes_under_our_hands_is_seen(bed: Bed) -> None:
+    """With the drive's own seal and counter."""
+
+    def told(step: Step, _fraction: float, _detail: str) -> None:
+        if step is Step.REPORT and not bed.kept:
+            bed.dirty()
+
+    bed.told = told
+    report = bed.run()
+    assert (report.verdict, report.fit) == (Verdict.ERASED, False)
+    assert any("written to after the erase" in reason for reason in report.reasons)
 
 
 def test_canaries_that_no_command_of_ours_followed_are_planted_anew(bed: Bed) -> None:
     """Another's sanitize may have taken them while nobody watched."""
-    crash_after(bed, "Planted")
+    bed.crash_after("Planted")
     assert bed.run().verdict is Verdict.ERASED
     planted = [line for line in read(bed.files.journal) if line.kind == "Planted"]
     assert [line.payload["place"] for line in planted] == [0, 0, 1]
-    crash_after(bed, "Sent")
+    bed.files.clear()
+    bed.anew()
+    bed.crash_after("Sent")
     assert bed.run().verdict is Verdict.ERASED
     planted = [line for line in read(bed.files.journal) if line.kind == "Planted"]
     assert [line.payload["place"] for line in planted] == [0, 1], "ours followed these"

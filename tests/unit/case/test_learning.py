@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import time
 from pathlib import Path
 
 import pytest
@@ -19,62 +18,50 @@ from eraser.protocol import codec
 from eraser.protocol.conclusions.applied import apply
 from eraser.protocol.policy import LimitOverrides, Limits, Method, Policy, Quirk
 from eraser.protocol.report import Verdict
-from tests.unit.case.fakes import (  # noqa: F401 - a fixture
-    IDENTITY,
-    POLICY,
-    REQUEST,
-    RUNNING,
-    Bed,
-    FakeDrive,
-    bed,
-)
+from tests.unit.case.bed import Bed, bed
+from tests.unit.case.fakes import IDENTITY, POLICY, REQUEST
+
+__all__ = ["bed"]
 
 BLOCK = Method.SANITIZE_BLOCK
 
 
-class Uncounted(FakeDrive):
-    """A drive that never counts its progress and is done after a while all the same."""
+def uncounted(bed: Bed, seconds: float) -> None:
+    """The drive never counts its progress, and is done after a while all the same."""
+    ends: list[float] = []
 
-    seconds = 0.3
-    began = 0.0
+    def meanwhile(opcode: int) -> None:
+        if not bed.running:
+            ends.clear()
+        elif not ends:
+            ends.append(bed.clock.now + seconds)
+        elif bed.clock.now >= ends[0]:
+            bed.sanitizer.end()
 
-    def sanitize(self, cdw10: int) -> int:
-        self.began = time.monotonic()
-        return super().sanitize(cdw10)
-
-    def log(self) -> bytes:
-        self.looks_left = 0 if time.monotonic() - self.began >= self.seconds else 9
-        raw = bytearray(super().log())
-        if self.status == RUNNING:
-            raw[0:2] = (1).to_bytes(2, "little")
-        return bytes(raw)
+    bed.sanitizer.looks = 1 << 30
+    bed.meanwhile = meanwhile
 
 
 @pytest.mark.parametrize(
     ("stuck", "seconds", "verdict"),
     [
-        (0.0, 0.3, "unknown"),
-        (0.6, 0.3, "erased"),
-        (0.6, 60.0, "unknown"),
-        (2_592_000.0, 60.0, "unknown"),
+        (0.0, 30.0, "unknown"),
+        (60.0, 30.0, "erased"),
+        (60.0, 6000.0, "unknown"),
+        (2_592_000.0, 6000.0, "unknown"),
     ],
     ids=["nothing said", "slow and honest", "stuck", "stuck, and an order says a month"],
 )
 def test_a_model_known_to_be_slow_is_waited_for(
-    bed: Bed,  # noqa: F811
-    stuck: float,
-    seconds: float,
-    verdict: str,
+    bed: Bed, stuck: float, seconds: float, verdict: str
 ) -> None:
-    bed.drive = Uncounted(written=True)
-    bed.drive.seconds = seconds
-    limits = dataclasses.replace(POLICY.limits, stuck=0.1)
-    policy = dataclasses.replace(POLICY, limits=limits)
-    bed.request = dataclasses.replace(REQUEST, policy=policy, stuck=stuck)
+    uncounted(bed, seconds)
+    bed.ask(limits=dataclasses.replace(bed.request.policy.limits, stuck=10))
+    bed.request = dataclasses.replace(bed.request, stuck=stuck)
     report = bed.run()
     assert report.verdict is Verdict(verdict), report.reasons
-    if seconds == 60.0:
-        assert f"limit {min(stuck, 0.8):g} s" in report.methods[-1].reason
+    if seconds == 6000.0:
+        assert f"limit {min(stuck, 80):g} s" in report.methods[-1].reason
 
 
 @given(st.floats(0.1, 1e6), st.floats(0, 3e6))
@@ -84,7 +71,7 @@ def test_no_order_shortens_the_policys_limit_nor_stretches_it_for_ever(
     assert configured <= patience(configured, said) <= 8 * configured
 
 
-def test_what_a_former_release_learned_on_this_host_does_nothing(bed: Bed) -> None:  # noqa: F811
+def test_what_a_former_release_learned_on_this_host_does_nothing(bed: Bed) -> None:
     old = bed.files.state_dir / "durations"
     old.mkdir(parents=True)
     (old / "0123.json").write_text("{")

@@ -9,7 +9,6 @@ import pytest
 
 from eraser.host import domains
 from eraser.host.sysfs import PciFunction
-from eraser.ownership import revoke as gate
 from eraser.ownership import store as books
 from eraser.ownership.cases import read_case
 from eraser.ownership.facts import CaseStanding
@@ -18,7 +17,8 @@ from eraser.protocol.identity import Slot
 from eraser.protocol.report import Outcome, Verdict
 from eraser.protocol.ticket import LastOwner, TicketState
 from eraser.state.case_files import CaseFiles, by_hand
-from tests.unit.case.fakes import IDENTITY, REQUEST, RUNNING, SLOT, Bed, Crash, Plug, bed, ordered
+from tests.unit.case.bed import Bed, bed
+from tests.unit.case.fakes import IDENTITY, REQUEST, SLOT, Crash, Plug, ordered
 from tests.unit.ownership.parts import ALLOWED, KEPT, OWNER, THEIRS
 
 __all__ = ["bed"]
@@ -32,9 +32,8 @@ ENTRY = SlotEntry(
 
 
 @pytest.fixture
-def state(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> Path:
+def state(bed: Bed) -> Path:
     """The bed's state directory with an owned slot, and a host without domains."""
-    monkeypatch.setattr(gate.domains, "listed", lambda _host: ())
     state = bed.directory / "state"
     state.mkdir()
     with books.opened(state) as book:
@@ -42,10 +41,25 @@ def state(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> Path:
     return state
 
 
-def exists(monkeypatch: pytest.MonkeyPatch) -> None:
-    named = domains.NamedDomain("instance-1", OWNER.domain, frozenset(), frozenset())
-    listed = (domains.ListedDomain("/etc/libvirt/qemu/i.xml", False, named),)
-    monkeypatch.setattr(gate.domains, "listed", lambda _host: listed)
+def defined(bed: Bed, file: str, uuid: str, address: str = "", *, running: bool = False) -> None:
+    """libvirt's files have the domain, with a drive that is passed through to it."""
+    names = f"<name>{file}</name><uuid>{uuid}</uuid>"
+    bus = address.split(":")[1] if address else ""
+    source = f'<source><address domain="0" bus="0x{bus}" slot="0" function="0"/></source>'
+    devices = f"<devices><hostdev>{source}</hostdev></devices>" if address else ""
+    found = f"<domain>{names}{devices}</domain>"
+    for directory in domains.DIRECTORIES:
+        path = bed.kernel.root / directory.lstrip("/") / f"{file}.xml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        if directory != domains.RUNNING:
+            path.write_text(found)
+        elif running:
+            path.write_text(f'<domstatus state="running">{found}</domstatus>')
+
+
+def exists(bed: Bed) -> None:
+    defined(bed, "i", OWNER.domain)
 
 
 def test_the_last_owner_stands_in_the_report(bed: Bed, state: Path) -> None:
@@ -59,29 +73,27 @@ def test_the_last_owner_stands_in_the_report(bed: Bed, state: Path) -> None:
     assert entry.ticket.state is TicketState.VOID
 
 
-def test_nothing_is_sent_while_the_owners_domain_exists(
-    bed: Bed, state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    exists(monkeypatch)
+def test_nothing_is_sent_while_the_owners_domain_exists(bed: Bed, state: Path) -> None:
+    exists(bed)
     report = bed.run()
     assert report.outcome is Outcome.IN_USE
     assert "i.xml" in report.reasons[0]
-    assert bed.drive.started == []
+    assert bed.started == []
     assert report.last_owner is None
     assert books.load(state).entry(SLOT.address) == ENTRY
 
 
 def test_nothing_is_sent_to_a_drive_that_came_here_from_its_owners_slot(
-    bed: Bed, state: Path, monkeypatch: pytest.MonkeyPatch
+    bed: Bed, state: Path
 ) -> None:
     """The guest is off, and its definition names an address that another drive has by now."""
-    exists(monkeypatch)
+    exists(bed)
     with books.opened(state) as book:
         book.write(Book("").with_entry(dataclasses.replace(ENTRY, address="0000:02:00.0")))
     report = bed.run()
     assert report.outcome is Outcome.IN_USE
     assert "0000:02:00.0" in report.reasons[0]
-    assert bed.drive.started == []
+    assert bed.started == []
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -92,7 +104,7 @@ def test_killed_at_every_act_the_report_names_the_owner(bed: Bed, state: Path, a
         try:
             report = bed.run(Plug(at, after))
         except Crash:
-            if bed.drive.started or bed.drive.status == RUNNING:
+            if bed.started:
                 entry = books.load(state).entry(SLOT.address)
                 assert entry.owner is None, "before anything destructive"
             report = bed.run()
@@ -100,18 +112,17 @@ def test_killed_at_every_act_the_report_names_the_owner(bed: Bed, state: Path, a
             return
         assert isinstance(report.last_owner, LastOwner), at
         bed.files.clear()
-        bed.drive = type(bed.drive)(written=True)
+        bed.anew()
     pytest.fail("expected a case of less than 60 acts")
 
 
 @pytest.mark.parametrize("rebooted", [False, True])
 def test_a_power_cut_in_mid_erase_waits_for_no_guest_that_was_adopted_unread(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch, rebooted: bool
+    bed: Bed, rebooted: bool
 ) -> None:
     """Another guest ran with its own drive when the erase began, and is off when it goes on."""
-    boot, elsewhere = ["boot-1"], "0000:02:00.0"
-    place = property(lambda function: f"{boot[0]}/{function.address}")
-    monkeypatch.setattr(PciFunction, "place", place)
+    elsewhere = "0000:02:00.0"
+    (bed.kernel.function.parent / elsewhere).mkdir()
     unread = dataclasses.replace(
         OWNER,
         domain=THEIRS,
@@ -119,38 +130,22 @@ def test_a_power_cut_in_mid_erase_waits_for_no_guest_that_was_adopted_unread(
         pci=PciIds.of(IDENTITY),
         adopted=True,
         let_in=None,
-        place=f"boot-1/{elsewhere}",
+        place=PciFunction(bed.machine.host, elsewhere).place,
     )
     state = bed.directory / "state"
     state.mkdir()
     with books.opened(state) as book:
         book.write(Book("").with_entry(SlotEntry(elsewhere, owner=unread)))
-    named = domains.NamedDomain("other", THEIRS, frozenset({elsewhere}), frozenset())
-
-    def other_is(running: bool) -> None:
-        found = (domains.ListedDomain("/etc/libvirt/qemu/other.xml", running, named),)
-        monkeypatch.setattr(gate.domains, "listed", lambda _host: found)
-
-    other_is(running=True)
-    bed.request = ordered()
-    with pytest.raises(Crash):
-        _until_a_sanitize_runs(bed)
+    defined(bed, "other", THEIRS, elsewhere, running=True)
+    bed.request = ordered(bed.request)
+    bed.crash_after("Sent")
     if rebooted:
-        boot[0] = "boot-2"
-    other_is(running=False)
+        boot = bed.kernel.root / "proc/sys/kernel/random/boot_id"
+        boot.write_text("4f0c5f5e-0f0a-4d8e-9c39-5a3a8b9a2f01\n")
+    defined(bed, "other", THEIRS, elsewhere)
     report = bed.run()
     assert (report.outcome, report.verdict) == (Outcome.COMPLETED, Verdict.ERASED), report.reasons
     assert books.load(state).entry(elsewhere).owner == unread
-
-
-def _until_a_sanitize_runs(bed: Bed) -> None:
-    for at in range(60):
-        try:
-            bed.run(Plug(at, after=True))
-        except Crash:
-            if bed.drive.started:
-                raise
-        bed.files.clear()
 
 
 def test_a_machine_without_a_gate_is_erased_as_ever(bed: Bed) -> None:
@@ -165,7 +160,7 @@ def test_an_erase_by_hand_speaks_against_an_older_ticket_and_an_ordered_one_does
 ) -> None:
     bed.run()
     assert "by hand" in books.load(state).entry(SLOT.address).away
-    bed.request = ordered()
+    bed.request = ordered(bed.request)
     bed.run()
     assert books.load(state).entry(SLOT.address).away == ""
 
@@ -184,8 +179,8 @@ def test_an_erase_that_a_person_broke_off_is_over_when_another_begins(
     other_slot.write_request(elsewhere)
     other_slot.journal.write_bytes(b"x")
     assert [files.key for files in by_hand(state, SLOT.address)] == [broken_off.key]
-    here = dataclasses.replace(REQUEST, slot=Slot("another-name", SLOT.address))
-    bed.request = ordered() if by_order else here
+    here = dataclasses.replace(bed.request, slot=Slot("another-name", SLOT.address))
+    bed.request = ordered(bed.request) if by_order else here
     with pytest.raises(Crash):
         bed.run(Plug(12))
     going_on = [] if by_order else [bed.files.key]

@@ -22,12 +22,13 @@ from eraser.protocol.policy import Limits, Policy, Verification
 from eraser.protocol.profile import Profile
 from eraser.protocol.report import EraseReport
 from eraser.state.case_files import CaseFiles, CaseRequest
+from tests.lab.nvme.acts import Reset
 from tests.lab.nvme.composed.host import Answer, Clock, Host
 from tests.lab.nvme.controller import Controller
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.faults import HEALTHY, Faults
 from tests.lab.nvme.linux import case as lab
-from tests.lab.nvme.linux.kernel import Kernel
+from tests.lab.nvme.linux.kernel import NAME, Kernel
 from tests.lab.nvme.nature import Nature
 from tests.lab.nvme.paced import PacedSanitizer
 from tests.lab.nvme.profile import DriveProfile
@@ -55,7 +56,20 @@ class MortalKernel(Kernel):
 
     def __init__(self, host: Host, root: Path, bed: Bed) -> None:
         self.bed = bed
+        self.resettable = bed.resettable
         super().__init__(host, root)
+
+    def reset(self, how: Reset = Reset.CONTROLLER) -> bool:
+        """Every one of them is counted."""
+        self.bed.resets.append(how)
+        return self.bed.resetting(how, lambda: super(MortalKernel, self).reset(how))
+
+    def forget_disk(self, nsid: int) -> Path:
+        """This kernel has none of the namespace any more; what it had of it in sysfs."""
+        del self.disks[nsid]
+        path = Path(self.path(nsid))
+        path.unlink()
+        return self.function / "nvme" / NAME / path.name
 
     def send(self, opcode: int, **words: Any) -> Answer:
         """Of what changes the drive the process may see no end."""
@@ -90,6 +104,12 @@ class Bed:
         """Told the opcode of each command before it is sent: somebody else may be faster."""
         self.firmware: Firmware = lambda _opcode, _words, done: done()
         """A drive with a way of its own: the opcode, what goes with it, and how to have it done."""
+        self.resetting: Callable[[Reset, Callable[[], bool]], bool] = lambda _how, done: done()
+        """What a reset comes to: how, and how to have it done."""
+        self.resets: list[Reset] = []
+        """Those of this drive by its host."""
+        self.resettable = Kernel.resettable
+        """Of the next drive: the ways in which its function can be reset."""
         self.told: OnProgress = lambda _step, _fraction, _detail: None
         """Who listens to the case."""
         self.until = ""
@@ -119,6 +139,7 @@ class Bed:
         place.mkdir()
         self.drive = Drive(kind or self.kind, place / "drive.raw", HEALTHY, nature, self.clock)
         self._open.callback(self.drive.close)
+        self.resets.clear()
         self.drive.sanitizer = PacedSanitizer(self.drive, looks)
         host = self._open.enter_context(Host(self.drive, self.clock.wait))
         self.kernel = MortalKernel(host, place, self)

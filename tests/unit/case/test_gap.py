@@ -6,12 +6,10 @@ import dataclasses
 import errno
 import itertools
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from eraser.case import verify
 from eraser.case.entries import Again, CommandEntry, Planned
 from eraser.case.state import CaseState
 from eraser.protocol.policy import Label, Method
@@ -235,20 +233,3 @@ def test_canaries_that_no_command_of_ours_followed_are_planted_anew(bed: Bed) ->
     assert bed.run().verdict is Verdict.ERASED
     planted = [line for line in read(bed.files.journal) if line.kind == "Planted"]
     assert [line.payload["place"] for line in planted] == [0, 1], "ours followed these"
-
-
-def test_a_round_for_what_came_between_leaves_the_readings_own(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Blocks that the one more erase would make readable hold no honest drive."""
-    state = CaseState()
-    session = SimpleNamespace(state=state, policy=bed.request.policy)
-    monkeypatch.setattr(verify.judging, "unreadable", lambda _result: "8 blocks cannot be read")
-
-    def again() -> str:
-        return verify._again(session, Verdict.UNKNOWN, None)  # type: ignore[arg-type]
-
-    state.apply(Again("written to between two runs", read=False))
-    assert (state.rounds, again()) == (2, "8 blocks cannot be read")
-    state.apply(Again("8 blocks cannot be read"))
-    assert (state.rounds, again()) == (3, "")

@@ -138,7 +138,7 @@ def test_another_release_of_the_series_starts_with_a_warning(patched: PatchEnvir
     signs, log = patched.compute_runs()
     assert signs == {f"/memfd:nvme-quarantine-patch:{VERSION}:34.7.0 (deleted)"}, log
     assert "Nova 34.7.0 was not tested with the patch" in log
-    assert f"nvme-quarantine patch {VERSION} is in Nova 34.7.0: born_reserved, kept" in log
+    assert f"nvme-quarantine patch {VERSION} is in Nova 34.7.0: born_reserved, keep_absent" in log
     assert install.status(patched.python).state == install.INSTALLED
 
 

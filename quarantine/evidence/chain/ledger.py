@@ -89,76 +89,19 @@ def audit(
     the digest that somebody noted as ``end``, or as one of ``contains`` where the chain may have
     grown since. ``heads`` were signed day by day, and each has to be in the chain.
     """
+    documents_seen = _Documents(keys, ordered=ordered)
     findings: list[ChainFinding] = []
-    good: dict[str, _Place] = {}
-    papers = _Papers()
-    beyond = _Beyond()
-    highest = 0
     # Each document by itself: readable, signed, under its own name, once, in its place.
     for name, raw in documents:
-        if isinstance(raw, BadInputError):
-            findings.append(ChainFinding(name, f"not readable ({raw})"))
-            continue
-        try:
-            signed = certificate.read_document(raw, keys, name)
-        except NotUnderstoodError as error:
-            findings.append(ChainFinding(name, f"signed, and not understood ({error})"))
-            continue
-        except BadInputError as error:
-            findings.append(ChainFinding(name, f"forged or altered ({error})"))
-            continue
-        # Files are named by their digest; a ledger's lines are named by number and do not match.
-        match = _DIGEST_NAME.fullmatch(Path(name).name)
-        if match and match[1] != signed.digest:
-            findings.append(ChainFinding(name, f"renamed: it is certificate {signed.digest}"))
-        if signed.digest in good:
-            findings.append(
-                ChainFinding(name, f"stands twice: {good[signed.digest].name} is the same")
-            )
-            continue
-        position = signed.certificate.position
-        if ordered and position < highest:
-            findings.append(
-                ChainFinding(name, f"out of order: position {position} after {highest}")
-            )
-        highest = max(highest, position)
-        body = signed.certificate
-        # All that is kept of it: its own contradictions and its papers are looked at now.
-        set_back = clocks.OURS_SET_BACK in body.exceptions
-        good[signed.digest] = _Place(name, position, body.previous, body.issued_at, set_back)
-        findings += (
-            ChainFinding(name, f"contradicts itself: {line}")
-            for line in consistency.contradictions(body)
-        )
-        findings += papers.take(name, signed)
-        beyond.take(name, signed)
+        findings += documents_seen.take(name, raw)
     # Then all of them together: the links, the end, and what has to be among them.
-    findings += _links(good)
+    good = documents_seen.good
     by_place = sorted(good, key=lambda digest: good[digest].position)
     last = by_place[-1] if by_place else ""
-    if end and end != last:
-        where = "it is there, and others follow it" if end in good else "it is not there"
-        findings.append(
-            ChainFinding(last or "the chain", f"expected the chain to end with {end}: {where}")
-        )
-    findings += (
-        ChainFinding(
-            "the chain", f"expected it to contain {digest}, found no valid one of that name"
-        )
-        for digest in contains
-        if digest not in good
-    )
-    # A rotation names the last certificate of the old key, and binds with it all that stand before:
-    # a chain without it is another past, written with the old key.
-    for place, digest in keyring.ends(keys).items():
-        if digest and (digest not in good or good[digest].position != place):
-            findings.append(
-                ChainFinding(
-                    "the chain",
-                    f"expected certificate {digest} at position {place}, after which the signing "
-                    "key was replaced, found no valid one of that name there",
-                )
-            )
+    findings += _links(good)
+    findings += _wrong_end(good, last, end)
+    findings += _not_contained(good, contains)
+    findings += _missing_at_rotations(good, keys)
     findings += (ChainFinding("a rotation", line) for line in keyring.problems(keys))
     # Heads last, for they are held against the whole chain.
     chain = {digest: Issued(place.position, place.issued_at) for digest, place in good.items()}
@@ -169,8 +112,65 @@ def audit(
         last=last,
         findings=tuple(findings),
         contains={digest: good[digest].position for digest in contains if digest in good},
-        remarks=tuple(beyond.told()),
+        remarks=tuple(documents_seen.beyond.told()),
     )
+
+
+class _Documents:
+    """Looks at each document by itself, and keeps what the chain needs of those that are good."""
+
+    def __init__(self, keys: Sequence[PublicKey], *, ordered: bool) -> None:
+        self.good: dict[str, _Place] = {}
+        """By digest."""
+        self.beyond = _Beyond()
+        self._keys = keys
+        self._ordered = ordered
+        self._papers = _Papers()
+        self._highest = 0
+
+    def take(self, name: str, raw: bytes | BadInputError) -> Iterator[ChainFinding]:
+        """What is wrong with one document; its place is kept unless it is a copy or not valid."""
+        signed = _read(name, raw, self._keys)
+        if isinstance(signed, ChainFinding):
+            yield signed
+            return
+        # Files are named by their digest; a ledger's lines are named by number and do not match.
+        match = _DIGEST_NAME.fullmatch(Path(name).name)
+        if match and match[1] != signed.digest:
+            yield ChainFinding(name, f"renamed: it is certificate {signed.digest}")
+        if signed.digest in self.good:
+            first = self.good[signed.digest].name
+            yield ChainFinding(name, f"stands twice: {first} is the same")
+            return
+        body = signed.certificate
+        if self._ordered and body.position < self._highest:
+            yield ChainFinding(
+                name, f"out of order: position {body.position} after {self._highest}"
+            )
+        self._highest = max(self._highest, body.position)
+        # All that is kept of it: its own contradictions and its papers are looked at now.
+        set_back = clocks.OURS_SET_BACK in body.exceptions
+        self.good[signed.digest] = _Place(
+            name, body.position, body.previous, body.issued_at, set_back
+        )
+        for line in consistency.contradictions(body):
+            yield ChainFinding(name, f"contradicts itself: {line}")
+        yield from self._papers.take(name, signed)
+        self.beyond.take(name, signed)
+
+
+def _read(
+    name: str, raw: bytes | BadInputError, keys: Sequence[PublicKey]
+) -> SignedCertificate | ChainFinding:
+    """The certificate, or why it is no valid one."""
+    if isinstance(raw, BadInputError):
+        return ChainFinding(name, f"not readable ({raw})")
+    try:
+        return certificate.read_document(raw, keys, name)
+    except NotUnderstoodError as error:
+        return ChainFinding(name, f"signed, and not understood ({error})")
+    except BadInputError as error:
+        return ChainFinding(name, f"forged or altered ({error})")
 
 
 class _Papers:
@@ -253,4 +253,34 @@ def _links(good: dict[str, _Place]) -> Iterator[ChainFinding]:
                 place.name,
                 f"times run backwards: issued {place.issued_at}, the one before it "
                 f"{before.issued_at} ({before.name})",
+            )
+
+
+def _wrong_end(good: dict[str, _Place], last: str, expected: str) -> Iterator[ChainFinding]:
+    """The chain ends with ``last`` and not where somebody noted that it does."""
+    if not expected or expected == last:
+        return
+    where = "it is there, and others follow it" if expected in good else "it is not there"
+    yield ChainFinding(last or "the chain", f"expected the chain to end with {expected}: {where}")
+
+
+def _not_contained(good: dict[str, _Place], expected: Sequence[str]) -> Iterator[ChainFinding]:
+    for digest in expected:
+        if digest not in good:
+            yield ChainFinding(
+                "the chain", f"expected it to contain {digest}, found no valid one of that name"
+            )
+
+
+def _missing_at_rotations(
+    good: dict[str, _Place], keys: Sequence[PublicKey]
+) -> Iterator[ChainFinding]:
+    """A rotation names the last certificate of the old key, and binds with it all that stand
+    before: a chain without it is another past, written with the old key."""
+    for position, digest in keyring.ends(keys).items():
+        if digest and (digest not in good or good[digest].position != position):
+            yield ChainFinding(
+                "the chain",
+                f"expected certificate {digest} at position {position}, after which the signing "
+                "key was replaced, found no valid one of that name there",
             )

@@ -40,6 +40,25 @@ class SetupResult:
     applied: bool
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """What this run has to do, and what people should know of it."""
+
+    settings: HookSettings | None
+    """What the hook is to say; None where none is wanted or libvirt is not installed."""
+    changes: tuple[hostrules.FileChange, ...]
+    """All files of ours, also those that are as they should be."""
+    left: tuple[str, ...]
+    """Commands that an earlier run left undone: they are due again, though their files are
+    unchanged."""
+    warnings: tuple[str, ...]
+
+    @property
+    def needed(self) -> tuple[hostrules.FileChange, ...]:
+        """The files that are not as they should be."""
+        return tuple(change for change in self.changes if change.needed)
+
+
 def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
     """The options."""
     parser.add_argument(
@@ -81,56 +100,17 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises ``EraserError``.
     """
-    root: Path = arguments.root
     before = _before(arguments)
     _all_slots(arguments, before)
-    settings = _settings(arguments)
-    changes = hostrules.plan(arguments.pci, root)
-    warnings = [change.warning for change in changes if change.warning]
-    warnings += [*_slot_warnings(Host(root), arguments.pci)]
-    # Without settings it is needed only to remove a file of ours.
-    hook = hostrules.hook(settings, root)
-    if settings is not None or hook.needed:
-        changes.append(hook)
-    elif not arguments.no_gate:
-        warnings.append(
-            "no libvirt on this host, so no hook is installed; run host-setup again if one comes"
-        )
-    needed = [change for change in changes if change.needed]
-    # Commands that an earlier run left undone are due again, though their files are unchanged.
-    left = () if before is None else hostrules.still_due(before.pending, root)
-    if arguments.check:
-        for change in needed:
-            print(hostrules.missing(change), file=sys.stderr)
-        for line in left:
-            print(f"NOT DONE: {line}; run 'nvme-eraser host-setup'", file=sys.stderr)
-    else:
-        sys.stderr.writelines(change.diff() for change in needed)
-    reloaded = reloads.Reloads()
-    told: tuple[setup.HookReload, ...] = ()
-    # Files first, then the commands that make them count, then the daemons of libvirt.
+    plan = _plan(arguments, before)
+    _tell_plan(arguments, plan)
     applied = not arguments.dry_run and not arguments.check
-    if applied:
-        slots = tuple(sorted({pci_address(slot) for slot in arguments.pci}))
-        lines = tuple(dict.fromkeys((*hostrules.reloads(changes), *left)))
-        if _running(root):
-            # Written down first: a host that stops in between has files that do not count yet.
-            made = setup.Setup(slots, settings, before.told if before else (), lines)
-            _save(arguments, made, before)
-            hostrules.apply(changes)
-            reloaded = reloads.run(lines)
-        else:
-            hostrules.apply(changes)
-            why = f"{root} is not the running system; run it there"
-            # The daemons of this system would read this system's files.
-            reloaded = reloads.Reloads(failed=tuple((line, why) for line in lines))
-        # What is left undone is written down for the next run.
-        told = _remember(arguments, slots, settings, reloaded)
+    reloaded, told = _apply(arguments, plan, before) if applied else (reloads.Reloads(), ())
     show(
         SetupResult(
-            changed=tuple(change.path for change in needed),
-            unchanged=tuple(change.path for change in changes if not change.needed),
-            warnings=tuple(warnings),
+            changed=tuple(change.path for change in plan.needed),
+            unchanged=tuple(change.path for change in plan.changes if not change.needed),
+            warnings=plan.warnings,
             reloaded=reloaded.done,
             not_done=tuple(f"{line} ({why})" for line, why in reloaded.failed),
             told=tuple(each.pid for each in told),
@@ -141,8 +121,63 @@ def run(arguments: argparse.Namespace) -> int:
     for line, why in reloaded.failed:
         print(f"NOT DONE: {line} ({why})", file=sys.stderr)
     # On another root the commands are not run by design, which is no failure.
-    failed = bool(reloaded.failed) and _running(root)
-    return 1 if failed or (arguments.check and (needed or left)) else 0
+    failed = bool(reloaded.failed) and _running(arguments.root)
+    return 1 if failed or (arguments.check and (plan.needed or plan.left)) else 0
+
+
+def _plan(arguments: argparse.Namespace, before: setup.Setup | None) -> _Plan:
+    """Compares what is there with what should be; writes nothing."""
+    root: Path = arguments.root
+    settings = _settings(arguments)
+    changes = hostrules.plan(arguments.pci, root)
+    warnings = [change.warning for change in changes if change.warning]
+    warnings += _slot_warnings(Host(root), arguments.pci)
+    # Without settings it is needed only to remove a file of ours.
+    hook = hostrules.hook(settings, root)
+    if settings is not None or hook.needed:
+        changes.append(hook)
+    elif not arguments.no_gate:
+        warnings.append(
+            "no libvirt on this host, so no hook is installed; run host-setup again if one comes"
+        )
+    left = () if before is None else hostrules.still_due(before.pending, root)
+    return _Plan(settings, tuple(changes), left, tuple(warnings))
+
+
+def _tell_plan(arguments: argparse.Namespace, plan: _Plan) -> None:
+    """Writes to stderr what ``--check`` finds missing, or else what changes."""
+    if not arguments.check:
+        sys.stderr.writelines(change.diff() for change in plan.needed)
+        return
+    for change in plan.needed:
+        print(hostrules.missing(change), file=sys.stderr)
+    for line in plan.left:
+        print(f"NOT DONE: {line}; run 'nvme-eraser host-setup'", file=sys.stderr)
+
+
+def _apply(
+    arguments: argparse.Namespace, plan: _Plan, before: setup.Setup | None
+) -> tuple[reloads.Reloads, tuple[setup.HookReload, ...]]:
+    """Files first, then the commands that make them count, then the daemons of libvirt.
+
+    Returns what became of the commands, and the daemons that were told.
+    """
+    root: Path = arguments.root
+    slots = tuple(sorted({pci_address(slot) for slot in arguments.pci}))
+    lines = tuple(dict.fromkeys((*hostrules.reloads(plan.changes), *plan.left)))
+    if _running(root):
+        # Written down first: a host that stops in between has files that do not count yet.
+        made = setup.Setup(slots, plan.settings, before.told if before else (), lines)
+        _save(arguments, made, before)
+        hostrules.apply(plan.changes)
+        reloaded = reloads.run(lines)
+    else:
+        hostrules.apply(plan.changes)
+        why = f"{root} is not the running system; run it there"
+        # The daemons of this system would read this system's files.
+        reloaded = reloads.Reloads(failed=tuple((line, why) for line in lines))
+    # What is left undone is written down for the next run.
+    return reloaded, _remember(arguments, slots, plan.settings, reloaded)
 
 
 def _running(root: Path) -> bool:

@@ -20,9 +20,9 @@ from qualify.fio.presets import SOURCE_LOAD, Preset, source_options
 from qualify.fio.workload import MIB, Cell, Load, Place, cell_options, fill_options
 from qualify.host import machine, target
 from qualify.host.target import Target
-from qualify.progress import Progress
+from qualify.progress import ProgressBar
 from qualify.results import result
-from qualify.rounds.journal import Entry, Journal
+from qualify.rounds.journal import Entry, RunJournal
 from qualify.rounds.plan import Plan, following, steady
 from qualify.rounds.steady import WINDOW
 
@@ -85,7 +85,9 @@ class Request:
 Measure = Callable[[Cell, fiorun.Tick], Sample]
 
 
-def run(request: Request, journal: Journal, resume: bool, progress: Progress) -> result.Result:
+def run(
+    request: Request, journal: RunJournal, resume: bool, progress: ProgressBar
+) -> result.Result:
     """Runs what is left of the request and returns the result.
 
     Raises :class:`~qualify.errors.BenchError`. Whatever ends it, what was measured is in the
@@ -124,12 +126,12 @@ def run(request: Request, journal: Journal, resume: bool, progress: Progress) ->
     return _result(request, plan, entries, _cost(entries))
 
 
-def _ticker(progress: Progress, done: int, runs: int, known: str) -> fiorun.Tick:
+def _ticker(progress: ProgressBar, done: int, runs: int, known: str) -> fiorun.Tick:
     return lambda passed: progress.show(done, runs, passed, known)
 
 
 @contextmanager
-def _measuring(request: Request, progress: Progress) -> Iterator[Measure]:
+def _measuring(request: Request, progress: ProgressBar) -> Iterator[Measure]:
     """How a cell is measured, while the target is held for it."""
     seconds = request.seconds
     if request.preset.source:
@@ -150,7 +152,7 @@ def _measuring(request: Request, progress: Progress) -> Iterator[Measure]:
         )
 
 
-def _fill(place: Place, load: Load, progress: Progress) -> None:
+def _fill(place: Place, load: Load, progress: ProgressBar) -> None:
     progress.start(f"writing {place.size // MIB} MiB once", announce=True)
     fiorun.run(
         fill_options(place, load),

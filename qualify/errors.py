@@ -15,7 +15,7 @@ class BadInputError(BenchError):
     exit_code = 2
 
 
-class InUseError(BenchError):
+class TargetInUseError(BenchError):
     """The target is, or may be, in use, or holds something. Nothing was written."""
 
     exit_code = 3

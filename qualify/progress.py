@@ -16,7 +16,7 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-class Progress:
+class ProgressBar:
     """Counts runs of equal length. How long one really takes is learned from those that ended."""
 
     def __init__(self, stream: TextIO, asked: float) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 from qualify import VERSION
-from qualify.cli.output import EXIT_CODES, Interrupted, interruptible
+from qualify.cli.output import EXIT_CODES, BenchInterrupted, interruptible
 from qualify.errors import BadInputError, BenchError
 
 VERBS: dict[str, tuple[str, str]] = {
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = parser.parse_args(given[1:])
         with interruptible():
             return module.run(arguments)
-    except (BenchError, Interrupted) as error:
+    except (BenchError, BenchInterrupted) as error:
         print(f"nvme-bench: {error}", file=sys.stderr)
         return error.exit_code
     except OSError as error:

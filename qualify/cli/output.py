@@ -24,7 +24,7 @@ EXIT_SLOWER = 7
 EXIT_NO_LEVEL = 8
 
 
-class Interrupted(BaseException):
+class BenchInterrupted(BaseException):
     """SIGINT or SIGTERM."""
 
     def __init__(self, number: int) -> None:
@@ -45,12 +45,13 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Turns the first SIGINT or SIGTERM into :class:`Interrupted`; fio is ended on its way up."""
+    """Turns the first SIGINT or SIGTERM into :class:`BenchInterrupted`; fio is ended on its way
+    up."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
         for each in old:
             signal.signal(each, signal.SIG_IGN)  # the way up removes files: it is not to be cut
-        raise Interrupted(number)
+        raise BenchInterrupted(number)
 
     # stop() reads this when a signal comes, so it stands before the handlers are set.
     old = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}

@@ -12,15 +12,15 @@ from typing import Final
 
 from qualify import bench
 from qualify.bench import Request
-from qualify.cli.output import Interrupted, add_format
+from qualify.cli.output import BenchInterrupted, add_format
 from qualify.errors import BadInputError
 from qualify.fio.presets import PRESETS, SOURCE_LOAD, Preset
 from qualify.fio.workload import EXTRA_MIX, GIB, KIB, MIB, Load, matrix
 from qualify.host import target
-from qualify.progress import Progress
+from qualify.progress import ProgressBar
 from qualify.report import table, words
 from qualify.results.result import Result
-from qualify.rounds.journal import Journal
+from qualify.rounds.journal import RunJournal
 
 _MAX_JOBS: Final = 32
 """As many as the source had cores: more jobs than processors only wait for each other."""
@@ -148,11 +148,11 @@ def run(arguments: argparse.Namespace) -> int:
     for path in (output, arguments.html):
         if path is not None and path.exists():
             raise BadInputError(f"{path} is there already; name another by --output or --html")
-    journal = Journal(output.with_name(output.name + ".part"))
-    progress = Progress(sys.stderr, request.seconds)
+    journal = RunJournal(output.with_name(output.name + ".part"))
+    progress = ProgressBar(sys.stderr, request.seconds)
     try:
         found = bench.run(request, journal, arguments.resume, progress)
-    except Interrupted as error:
+    except BenchInterrupted as error:
         progress.close()
         # Without a journal nothing was measured, and --resume would find nothing.
         if journal.path.exists():

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from qualify.errors import InUseError
+from qualify.errors import TargetInUseError
 from qualify.host.system import System, unescape
 
 _GONE: Final = (errno.ENOENT, errno.ESRCH, errno.EINVAL, errno.ESTALE)
@@ -30,7 +30,7 @@ _Test = Callable[[os.stat_result], bool]
 def device_reasons(system: System, name: str, device: int) -> Iterator[str]:
     """One reason per use of the block device ``name`` (``nvme0n1``); ``device`` is its st_rdev.
 
-    Raises :class:`InUseError` where that cannot be seen.
+    Raises :class:`TargetInUseError` where that cannot be seen.
     """
     directory = f"/sys/class/block/{name}"
     partitions = [
@@ -60,7 +60,7 @@ def device_reasons(system: System, name: str, device: int) -> Iterator[str]:
 
 
 def file_reasons(system: System, path: Path) -> Iterator[str]:
-    """One reason per use of a regular file. Raises :class:`InUseError`, ``OSError``."""
+    """One reason per use of a regular file. Raises :class:`TargetInUseError`, ``OSError``."""
     ours = os.stat(path)
 
     def same(status: os.stat_result) -> bool:
@@ -88,8 +88,8 @@ def settle() -> None:
 def signatures(path: str) -> tuple[str, ...]:
     """What wipefs and blkid find on a device: file systems, RAID, LVM, LUKS, ZFS, tables.
 
-    Two readers, because each of them has missed what the other knew. Raises :class:`InUseError`
-    where one of them cannot be asked.
+    Two readers, because each of them has missed what the other knew. Raises
+    :class:`TargetInUseError` where one of them cannot be asked.
     """
     wiped = _tool(["wipefs", "--no-act", "--noheadings", "--output=TYPE", path], (0,))
     # blkid ends with 2 where it finds nothing.
@@ -111,12 +111,12 @@ def _tool(argv: list[str], fine: tuple[int, ...]) -> str:
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise InUseError(
+        raise TargetInUseError(
             f"cannot prove that {argv[-1]} holds nothing: {argv[0]} {error}; install util-linux"
         ) from error
     if done.returncode not in fine:
         # blkid answers 8 where signatures contradict each other: that is not nothing.
-        raise InUseError(
+        raise TargetInUseError(
             f"cannot prove that {argv[-1]} holds nothing: {argv[0]} ended with exit code "
             f"{done.returncode}; {done.stderr.strip()[:200] or 'look at it with wipefs'}"
         )
@@ -157,7 +157,7 @@ def _openers(system: System, ours: _Test) -> Iterator[str]:
     """Every process but this one that has it open."""
     processes = [name for name in system.children("/proc") if name.isdecimal()]
     if not processes:
-        raise InUseError("cannot see who has it open: found no processes in /proc; mount it")
+        raise TargetInUseError("cannot see who has it open: found no processes in /proc; mount it")
     for process in processes:
         # Our own descriptor is the claim on the device (target.held).
         if int(process) == os.getpid():
@@ -172,7 +172,7 @@ def _openers(system: System, ours: _Test) -> Iterator[str]:
         except OSError as error:
             # Who ended meanwhile has nothing open; who may not be looked into may have.
             if error.errno not in _GONE:
-                raise InUseError(
+                raise TargetInUseError(
                     f"cannot see what process {process} has open: {error.strerror}; run as root, "
                     "or name a directory to have a file made"
                 ) from error

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Mount:
+class MountInfo:
     """One line of mountinfo (proc(5))."""
 
     numbers: str
@@ -43,7 +43,7 @@ class System:
         except OSError:
             return []
 
-    def mounts(self) -> Iterator[Mount]:
+    def mounts(self) -> Iterator[MountInfo]:
         """What this process sees mounted."""
         for line in self.text("/proc/self/mountinfo").splitlines():
             fields = line.split(" ")
@@ -52,9 +52,11 @@ class System:
                 continue
             rest = fields[fields.index("-", 6) + 1 :]
             if len(rest) >= 3:
-                yield Mount(fields[2], unescape(fields[4]), rest[0], unescape(rest[1]), fields[5])
+                yield MountInfo(
+                    fields[2], unescape(fields[4]), rest[0], unescape(rest[1]), fields[5]
+                )
 
-    def mount_of(self, device: int) -> Mount | None:
+    def mount_of(self, device: int) -> MountInfo | None:
         """The mount of a file with this ``st_dev``."""
         wanted = f"{os.major(device)}:{os.minor(device)}"
         return next((mount for mount in self.mounts() if mount.numbers == wanted), None)

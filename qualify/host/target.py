@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from qualify.errors import BadInputError, InUseError
+from qualify.errors import BadInputError, TargetInUseError
 from qualify.fio.presets import SOURCE_JOBS
 from qualify.fio.workload import MIB, Place, size_text
 from qualify.host import inuse
@@ -153,7 +153,7 @@ def held(
 ) -> Iterator[Place]:
     """The place to work at, after every check, kept from others as far as the kernel can.
 
-    Raises :class:`InUseError` and :class:`BadInputError`; nothing was written then.
+    Raises :class:`TargetInUseError` and :class:`BadInputError`; nothing was written then.
     """
     system = system or System()
     if target.kind == DIRECTORY:
@@ -189,7 +189,7 @@ def held(
 
 def _refuse(target: Target, reasons: tuple[str, ...], overwrite: bool) -> None:
     if reasons:
-        raise InUseError(
+        raise TargetInUseError(
             f"expected {target.path} unused and empty, found that {'; '.join(reasons[:5])}; "
             "nothing was written. Measure another, or read only with --readonly"
         )
@@ -249,8 +249,8 @@ def _new_file(directory: Path, size: int) -> Iterator[str]:
 def source_files(target: Target) -> Iterator[str]:
     """The stem of the source's file names (``/mnt/test``); what fio made is gone afterwards.
 
-    Raises :class:`BadInputError` where the target is no directory, and :class:`InUseError` where
-    one of the names is somebody's.
+    Raises :class:`BadInputError` where the target is no directory, and :class:`TargetInUseError`
+    where one of the names is somebody's.
     """
     if target.kind != DIRECTORY:
         raise BadInputError(
@@ -262,7 +262,7 @@ def source_files(target: Target) -> Iterator[str]:
     files = [Path(f"{stem}.{job}.0") for job in range(SOURCE_JOBS)]
     there = [path.name for path in files if os.path.lexists(path)]
     if there:
-        raise InUseError(
+        raise TargetInUseError(
             f"expected none of fio's files in {target.path}, found {', '.join(there[:3])}; "
             "move them, or name another directory"
         )

@@ -33,7 +33,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Journal:
+class RunJournal:
     """A file that is only ever added to."""
 
     path: Path

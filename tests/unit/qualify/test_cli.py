@@ -25,10 +25,10 @@ from qualify.fio.fiojson import Sample
 from qualify.fio.presets import PRESETS
 from qualify.fio.workload import MIB, Cell, Load
 from qualify.host import machine, target
-from qualify.progress import Progress, clock
+from qualify.progress import ProgressBar, clock
 from qualify.report import words
 from qualify.results import reading
-from qualify.rounds.journal import Journal
+from qualify.rounds.journal import RunJournal
 from qualify.rounds.plan import Plan
 from tests.unit.qualify.results import made, rate, sample
 
@@ -312,7 +312,9 @@ def fakes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fakes:
 
 
 def test_rounds_go_on_until_the_target_is_steady(fakes: Fakes, tmp_path: Path) -> None:
-    found = bench.run(fakes.request(), Journal(tmp_path / "p"), False, Progress(io.StringIO(), 1))
+    found = bench.run(
+        fakes.request(), RunJournal(tmp_path / "p"), False, ProgressBar(io.StringIO(), 1)
+    )
 
     # The third round was the last wild one: rounds 4 to 8 are steady.
     assert found.steady is not None
@@ -327,7 +329,7 @@ def test_a_run_that_never_got_steady_has_no_level_for_programs_either(
 ) -> None:
     """The page and the table named none, and the result did."""
     request = fakes.request(rounds=(5, 5))
-    found = bench.run(request, Journal(tmp_path / "p"), False, Progress(io.StringIO(), 1))
+    found = bench.run(request, RunJournal(tmp_path / "p"), False, ProgressBar(io.StringIO(), 1))
 
     assert found.unsteady
     assert (found.grades.reads, found.grades.every_mix) == (None, None)
@@ -340,7 +342,7 @@ def test_the_figure_beside_a_cell_is_its_own(
     said = io.StringIO()
     monkeypatch.setattr(said, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "200")
-    found = bench.run(fakes.request(), Journal(tmp_path / "p"), False, Progress(said, 1))
+    found = bench.run(fakes.request(), RunJournal(tmp_path / "p"), False, ProgressBar(said, 1))
     rounds = {str(cell.cell): cell.rounds for cell in found.cells}
     line = r"round (\d+) (\S+ [\d/]+), \S+ left(?:, ([\d,]+) IOPS in round (\d+))?"
     shown = re.findall(line, said.getvalue())
@@ -355,20 +357,20 @@ def test_the_figure_beside_a_cell_is_its_own(
 
 def test_a_run_goes_on_where_it_was_interrupted(fakes: Fakes, tmp_path: Path) -> None:
     fakes.wild = False
-    journal, request = Journal(tmp_path / "p"), fakes.request()
+    journal, request = RunJournal(tmp_path / "p"), fakes.request()
     fakes.fail_at = 5
     with pytest.raises(KeyboardInterrupt):
-        bench.run(request, journal, False, Progress(io.StringIO(), 1))
+        bench.run(request, journal, False, ProgressBar(io.StringIO(), 1))
     assert len(journal.path.read_bytes().splitlines()) == 1 + 3
 
-    found = bench.run(request, journal, True, Progress(io.StringIO(), 1))
+    found = bench.run(request, journal, True, ProgressBar(io.StringIO(), 1))
 
     assert [len(cell.rounds) for cell in found.cells] == [5, 5]
     assert found.cost.wall >= sum(entry.wall for entry in journal.load(request.header())) > 0
     # What was asked for, the one that was cut, and the file of the second try is filled again.
     assert len(fakes.calls) == 2 + 10 + 1
     with pytest.raises(BadInputError, match="another run"):
-        bench.run(replace(request, size=2 * MIB), journal, True, Progress(io.StringIO(), 1))
+        bench.run(replace(request, size=2 * MIB), journal, True, ProgressBar(io.StringIO(), 1))
 
 
 def test_a_run_does_not_go_on_with_another_drive_of_the_same_name(
@@ -377,21 +379,21 @@ def test_a_run_does_not_go_on_with_another_drive_of_the_same_name(
     """Its cells would be half of one drive and half of another."""
     drive = ["eui.1"]
     monkeypatch.setattr(target, "identity", lambda _target: drive[0])
-    journal, request = Journal(tmp_path / "p"), fakes.request()
+    journal, request = RunJournal(tmp_path / "p"), fakes.request()
     fakes.fail_at = 5
     with pytest.raises(KeyboardInterrupt):
-        bench.run(request, journal, False, Progress(io.StringIO(), 1))
+        bench.run(request, journal, False, ProgressBar(io.StringIO(), 1))
     drive[0] = "eui.2"
     with pytest.raises(BadInputError, match="another run"):
-        bench.run(request, journal, True, Progress(io.StringIO(), 1))
+        bench.run(request, journal, True, ProgressBar(io.StringIO(), 1))
     assert len(fakes.calls) == 5, "nothing was written to it"
 
 
 def test_an_unfinished_run_is_seen_before_anything_is_written(fakes: Fakes, tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "p")
+    journal = RunJournal(tmp_path / "p")
     journal.begin({})
     with pytest.raises(BadInputError, match="--resume"):
-        bench.run(fakes.request(), journal, False, Progress(io.StringIO(), 1))
+        bench.run(fakes.request(), journal, False, ProgressBar(io.StringIO(), 1))
     assert fakes.calls == []
 
 
@@ -420,7 +422,7 @@ class Terminal(io.StringIO):
 
 def test_a_terminal_has_a_bar_with_the_time_that_is_left() -> None:
     stream = Terminal()
-    progress = Progress(stream, 60)
+    progress = ProgressBar(stream, 60)
     progress.start("round 1 4K 100/0")
     progress.show(10, 20, 30.0, ", 912 IOPS")
     progress.close()
@@ -432,7 +434,7 @@ def test_a_terminal_has_a_bar_with_the_time_that_is_left() -> None:
 
 def test_elsewhere_a_line_per_tenth() -> None:
     stream = io.StringIO()
-    progress = Progress(stream, 1)
+    progress = ProgressBar(stream, 1)
     for done in range(100):
         progress.show(done, 100, 0.0)
     assert len(stream.getvalue().splitlines()) == 10

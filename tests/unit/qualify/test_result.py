@@ -23,7 +23,7 @@ from qualify.fio.fiojson import Sample, Side
 from qualify.fio.histogram import Histogram
 from qualify.fio.workload import Cell
 from qualify.results import reading, result
-from qualify.rounds.journal import Entry, Journal
+from qualify.rounds.journal import Entry, RunJournal
 from tests.unit.qualify.results import CELLS, PLAN, entries, made, sample
 
 CHECKED_IN = Path(qualify.__file__).with_name("result.schema.json")
@@ -173,7 +173,7 @@ HEADER = {"schema": "nvme-bench/1", "size": 1}
 
 
 def test_a_journal_comes_back(tmp_path: Path) -> None:
-    journal, done = Journal(tmp_path / "run.part"), entries(cells=CELLS[:3], rounds=2)
+    journal, done = RunJournal(tmp_path / "run.part"), entries(cells=CELLS[:3], rounds=2)
     journal.begin(HEADER)
     for entry in done:
         journal.add(entry)
@@ -182,7 +182,7 @@ def test_a_journal_comes_back(tmp_path: Path) -> None:
 
 
 def test_a_torn_line_never_happened(tmp_path: Path) -> None:
-    journal, done = Journal(tmp_path / "run.part"), entries(cells=CELLS[:2], rounds=1)
+    journal, done = RunJournal(tmp_path / "run.part"), entries(cells=CELLS[:2], rounds=1)
     journal.begin(HEADER)
     journal.add(done[0])
     whole = journal.path.read_bytes()
@@ -198,7 +198,7 @@ def test_a_torn_line_never_happened(tmp_path: Path) -> None:
 
 def test_no_more_of_a_journal_is_in_memory_than_is_wanted(tmp_path: Path) -> None:
     """One of a run of days has more bins than a machine has room for."""
-    journal, done = Journal(tmp_path / "run.part"), entries(cells=CELLS[:1], rounds=1)
+    journal, done = RunJournal(tmp_path / "run.part"), entries(cells=CELLS[:1], rounds=1)
     journal.begin(HEADER)
     journal.add(done[0])
     with journal.path.open("ab") as file:
@@ -214,7 +214,7 @@ def test_no_more_of_a_journal_is_in_memory_than_is_wanted(tmp_path: Path) -> Non
 
 
 def test_a_journal_is_of_one_run(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "run.part")
+    journal = RunJournal(tmp_path / "run.part")
     journal.begin(HEADER)
 
     with pytest.raises(BadInputError, match="--resume"):
@@ -232,7 +232,7 @@ def test_a_journal_is_of_one_run(tmp_path: Path) -> None:
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.binary(max_size=40), max_size=3))
 def test_any_journal_is_taken_or_refused(tmp_path_factory: Any, lines: list[bytes]) -> None:
-    journal = Journal(tmp_path_factory.mktemp("journal") / "run.part")
+    journal = RunJournal(tmp_path_factory.mktemp("journal") / "run.part")
     journal.path.write_bytes(b"\n".join([json.dumps(HEADER).encode(), *lines, b""]))
     with contextlib.suppress(BadInputError):
         list(journal.load(HEADER))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from qualify.errors import BadInputError, BenchError, InUseError
+from qualify.errors import BadInputError, BenchError, TargetInUseError
 from qualify.fio.workload import MIB, Place
 from qualify.host import inuse, target
 from qualify.host.system import System
@@ -78,7 +78,7 @@ def test_a_signature_is_refused_even_where_overwriting_is_allowed(loop: Loop, ki
     device = loop(8)
     run(*SIGNED[kind], device)
 
-    with pytest.raises(InUseError, match=f"it holds {kind}"):
+    with pytest.raises(TargetInUseError, match=f"it holds {kind}"):
         take(device)
     assert take(device, readonly=True).readonly
 
@@ -90,7 +90,7 @@ def test_a_partition_table(loop: Loop) -> None:
     with open(device, "wb") as raw:
         raw.write(bytes(446) + entry + bytes(48) + b"\x55\xaa")
 
-    with pytest.raises(InUseError, match="it holds dos"):
+    with pytest.raises(TargetInUseError, match="it holds dos"):
         take(device)
 
 
@@ -110,7 +110,7 @@ def test_a_mounted_device(loop: Loop, tmp_path: Path) -> None:
     if subprocess.run(["mount", device, str(point)], capture_output=True).returncode != 0:
         pytest.skip("mounting is not allowed here")
     try:
-        with pytest.raises(InUseError, match=f"is mounted at {point}"):
+        with pytest.raises(TargetInUseError, match=f"is mounted at {point}"):
             take(device)
         assert take(device, readonly=True).readonly
     finally:
@@ -121,7 +121,9 @@ def test_a_device_that_another_process_has_open(loop: Loop) -> None:
     device = loop(8)
     with subprocess.Popen(["sleep", "60"], stdin=os.open(device, os.O_RDONLY)) as other:
         try:
-            with pytest.raises(InUseError, match=rf"process {other.pid} \(sleep\) has it open"):
+            with pytest.raises(
+                TargetInUseError, match=rf"process {other.pid} \(sleep\) has it open"
+            ):
                 take(device)
         finally:
             other.kill()
@@ -132,7 +134,7 @@ def test_a_device_that_the_kernel_keeps_for_another(loop: Loop) -> None:
     device = loop(8)
     descriptor = os.open(device, os.O_RDONLY | os.O_EXCL)
     try:
-        with pytest.raises(InUseError, match="the kernel says that it is in use"):
+        with pytest.raises(TargetInUseError, match="the kernel says that it is in use"):
             take(device)
     finally:
         os.close(descriptor)
@@ -169,7 +171,7 @@ def test_a_loop_device_on_the_device(loop: Loop) -> None:
         ["losetup", "--find", "--show", below], capture_output=True, text=True, check=True
     )
     try:
-        with pytest.raises(InUseError, match=r"behind the loop device|in use"):
+        with pytest.raises(TargetInUseError, match=r"behind the loop device|in use"):
             take(below)
     finally:
         run("losetup", "--detach", done.stdout.strip())
@@ -204,7 +206,7 @@ def test_a_file_of_somebodys(tmp_path: Path) -> None:
         take(str(file), overwrite=False)
     with subprocess.Popen(["sleep", "60"], stdin=file.open()) as other:
         try:
-            with pytest.raises(InUseError, match=r"\(sleep\) has it open"):
+            with pytest.raises(TargetInUseError, match=r"\(sleep\) has it open"):
                 take(str(file))
         finally:
             other.kill()
@@ -213,7 +215,7 @@ def test_a_file_of_somebodys(tmp_path: Path) -> None:
 
 def test_a_file_behind_a_loop_device(loop: Loop, room: Path) -> None:
     loop(8)
-    with pytest.raises(InUseError, match="behind the loop device"):
+    with pytest.raises(TargetInUseError, match="behind the loop device"):
         take(str(room / "loop-0"))
 
 
@@ -270,7 +272,7 @@ def test_the_sources_files(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
     (tmp_path / "test.7.0").write_text("a tenant's")
-    with pytest.raises(InUseError, match=r"test\.7\.0"), target.source_files(seen):
+    with pytest.raises(TargetInUseError, match=r"test\.7\.0"), target.source_files(seen):
         pass
     assert (tmp_path / "test.7.0").read_text() == "a tenant's"
 
@@ -352,7 +354,7 @@ def test_swap(played: System) -> None:
 
 
 def test_without_proc_nothing_is_proven(tmp_path: Path) -> None:
-    with pytest.raises(InUseError, match="mount it"):
+    with pytest.raises(TargetInUseError, match="mount it"):
         list(inuse.device_reasons(System(tmp_path), "nvme0n1", os.makedev(259, 0)))
 
 
@@ -367,7 +369,9 @@ def test_a_process_that_cannot_be_looked_at_may_have_it_open(
         return real(path)
 
     monkeypatch.setattr(os, "listdir", hidden)
-    with pytest.raises(InUseError, match="process 7 has open: Permission denied; run as root"):
+    with pytest.raises(
+        TargetInUseError, match="process 7 has open: Permission denied; run as root"
+    ):
         list(inuse.device_reasons(played, "nvme0n1", os.makedev(259, 0)))
 
 
@@ -376,7 +380,7 @@ def test_without_wipefs_nothing_is_proven(monkeypatch: pytest.MonkeyPatch, tmp_p
         raise FileNotFoundError(2, "No such file or directory", "wipefs")
 
     monkeypatch.setattr(subprocess, "run", absent)
-    with pytest.raises(InUseError, match="install util-linux"):
+    with pytest.raises(TargetInUseError, match="install util-linux"):
         inuse.signatures(str(tmp_path / "device"))
 
 

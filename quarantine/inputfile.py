@@ -24,7 +24,7 @@ def read_file(path: Path, what: str) -> bytes:
 
 
 def read_found(path: Path, what: str) -> bytes:
-    """A file that lay in, or beside, what we were handed. Raises as :func:`read_file`.
+    """A file that lay in, or beside, what we were handed. Raises ``BadInputError``.
 
     Whoever packed a directory may have put a pipe into it, and whoever opens that waits for ever;
     one that a person names is theirs, as in ``<(command)``.

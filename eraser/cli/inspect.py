@@ -79,7 +79,10 @@ def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Reads and shows. The drive must be on the ``nvme`` driver. Raises ``EraserError``."""
+    """Reads and shows. The drive must be on the ``nvme`` driver.
+
+    Raises ``BadInputError`` for a wrong address or time limit, and any other ``EraserError``.
+    """
     try:
         address = pci_address(arguments.pci)
         limits = Limits(command=arguments.command_timeout)

@@ -84,7 +84,10 @@ def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Reads and shows; exit code 10 where the policy allows nothing. Raises ``EraserError``."""
+    """Reads and shows; exit code 10 where the policy allows nothing.
+
+    Raises ``BadInputError`` for a wrong address, and any other ``EraserError``.
+    """
     try:
         address = pci_address(arguments.pci)
     except ValueError as error:

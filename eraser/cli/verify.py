@@ -113,7 +113,11 @@ def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Reads the drive and compares. Raises :class:`eraser.errors.EraserError`."""
+    """Reads the drive and compares.
+
+    Raises ``BadInputError`` for a wrong address or time limit, and any other
+    :class:`eraser.errors.EraserError`.
+    """
     try:
         address = pci_address(arguments.pci)
         limits = Limits(command=arguments.command_timeout)

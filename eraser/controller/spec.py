@@ -245,7 +245,7 @@ class IdentifyNamespace:
 
     @property
     def format_in_use(self) -> LbaFormat:
-        """The format of FLBAS."""
+        """The format of FLBAS. Raises :class:`DriveError` where that one is not usable."""
         entry = self.formats[self.lba_format]
         if entry is None:
             raise DriveError("Identify Namespace: the LBA format in use is not usable")
@@ -395,7 +395,10 @@ class SmartLog:
 
 
 def namespace_list(raw: bytes) -> tuple[int, ...]:
-    """A namespace list (Base 4.5.2): up to 1,024 NSIDs, ascending, 0 ends it."""
+    """A namespace list (Base 4.5.2): up to 1,024 NSIDs, ascending, 0 ends it.
+
+    Raises :class:`DriveError` where it is too short, or does not ascend.
+    """
     need(raw, IDENTIFY_BYTES, "namespace list")
     found: list[int] = []
     for start in range(0, IDENTIFY_BYTES, 4):

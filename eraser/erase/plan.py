@@ -143,7 +143,7 @@ def format_cdw10(method: Method, target: FormatTarget) -> int:
     """Format NVM command dword 10 (Base 2.0, 5.14; NVM Command Set 1.0, 5.3).
 
     The LBA format's index (0 to 63) has its bits 3:0 in 3:0 and 5:4 in 13:12. MSET, PI and PIL
-    repeat what is set now: an erase changes no layout.
+    repeat what is set now: an erase changes no layout. Raises ``ValueError`` for another index.
     """
     if not 0 <= target.lba_format <= 63:
         raise ValueError(f"expected an LBA format of 0 to 63, found {target.lba_format}")

@@ -109,7 +109,8 @@ class Namespace:
 
     def deallocate(self, fd: int, ranges: Sequence[tuple[int, int]]) -> int | None:
         """One Dataset Management that says of so many ranges (first block, count), 256 at most,
-        that nobody wants their data. The status as in :meth:`transfer`."""
+        that nobody wants their data. The status as in :meth:`transfer`. Raises ``ValueError`` for
+        another number of ranges."""
         if not 0 < len(ranges) <= RANGES:
             raise ValueError(f"expected 1 to {RANGES} ranges, found {len(ranges)}")
         data = bytearray().join(struct.pack("<IIQ", 0, count, first) for first, count in ranges)

@@ -257,7 +257,8 @@ class BlockDevice:
         """Write one block; it has reached the medium on return (O_DSYNC, which is FUA on NVMe).
 
         ``by_sector``: with a write for each of the drive's own logical blocks, which are smaller on
-        most. Raises :class:`DriveError` when the drive does not take it.
+        most. Raises :class:`DriveError` when the drive does not take it, and ``ValueError`` where
+        there is no such block or ``data`` is not as long as it.
         """
         length = block_length(index, self.size)
         if index < 0 or length <= 0 or len(data) != length:

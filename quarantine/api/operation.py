@@ -48,7 +48,8 @@ class Ask:
 
     @property
     def by(self) -> Initiator:
-        """Who asks, for the history."""
+        """Who asks, for the history. Raises ``RuntimeError`` in an operation that is open to
+        everybody: there is no caller then."""
         context = self.context
         if context is None:
             raise RuntimeError("expected a caller, found a request of everybody")

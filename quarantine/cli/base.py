@@ -54,6 +54,7 @@ class OneLineParser(argparse.ArgumentParser):
     """An argparse parser whose errors are one line, like all others of this program."""
 
     def error(self, message: str) -> NoReturn:
+        """Raises ``BadInputError``, where argparse would print its usage and exit."""
         raise BadInputError(f"{message}; see {self.prog} --help")
 
 
@@ -316,7 +317,10 @@ def choices(kind: type[enum.StrEnum]) -> tuple[str, ...]:
 
 
 def version(text: str) -> str:
-    """Of ``--seen``. A script that lost it must not decide about whatever is there now."""
+    """Of ``--seen``. A script that lost it must not decide about whatever is there now.
+
+    Raises ``ArgumentTypeError`` for an empty one.
+    """
     if not text.strip():
         raise argparse.ArgumentTypeError("expected a version as it was shown, found none")
     return text

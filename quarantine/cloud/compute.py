@@ -43,7 +43,10 @@ class Compute(sdk.Service):
     """Nova as this project needs it."""
 
     def newest_microversion(self) -> tuple[int, int]:
-        """``GET /`` of the v2.1 endpoint: the newest that nova-api offers, which dates it."""
+        """``GET /`` of the v2.1 endpoint: the newest that nova-api offers, which dates it.
+
+        Raises ``UnavailableError``, also where the answer names no version.
+        """
         # The catalogue's endpoint ends with /v2.1: its root is the version itself.
         shown = self._call("GET", "/").get("version")
         text = str(shown.get("version", "")) if isinstance(shown, dict) else ""

@@ -63,7 +63,10 @@ def take(door: CustodyPlacement, view: View, consumer: str) -> View:
 
 
 def ensure(door: CustodyPlacement, view: View, consumer: str | None) -> View:
-    """Put ``reserved = total`` back on top of our allocation where it is missing."""
+    """Put ``reserved = total`` back on top of our allocation where it is missing.
+
+    Raises ``ConflictError`` where our allocation is not there, or goes while we write.
+    """
     if view.custody(consumer) is None:
         raise ConflictError(
             f"expected our allocation on {view.provider.name}, found {describe(view)}; look again"

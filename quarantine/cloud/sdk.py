@@ -58,7 +58,8 @@ def call(
     ``adapter`` gives openstacksdk's proxy of the service (which may already ask the catalogue),
     ``roles`` completes the sentence of a refused one. A 409 to a write is a ``ConflictError``: look
     again and decide again. A service that answers 5xx, slowly or not at all is an
-    ``UnavailableError``: whether a write happened is then unknown.
+    ``UnavailableError``: whether a write happened is then unknown. Raises ``NotFoundError`` for a
+    404, and ``BadInputError`` for what else is refused.
     """
     what = f"{method} {path}"
     extra = {} if body is None else {"json": body}

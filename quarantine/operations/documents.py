@@ -90,7 +90,7 @@ def policy_for(
 ) -> Applied:
     """What a policy, approved or configured, means for drives of a model.
 
-    Raises ``BadInputError`` where there is none of that name.
+    Raises ``UnknownError`` where there is none of that name.
     """
     with plane.parts() as parts:
         approved = parts.store.policy(name)

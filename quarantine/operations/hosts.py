@@ -107,7 +107,7 @@ def page(
 
 
 def show(plane: Plane, host: str) -> HostView:
-    """One host and what it sees. Raises ``BadInputError``."""
+    """One host and what it sees. Raises ``UnknownError`` where it is not registered."""
     with plane.parts() as parts:
         record = parts.store.host(host)
         if record is None:
@@ -176,7 +176,7 @@ def register(plane: Plane, raw: bytes, where: str, *, replace: bool = False) -> 
 
 
 def remove(plane: Plane, host: str) -> HostRemoval:
-    """Believes a host no more. Raises ``BadInputError``."""
+    """Believes a host no more. Raises ``UnknownError`` where it is not registered."""
     with plane.parts() as parts:
         if not parts.store.remove_host(host):
             raise _unknown(host)

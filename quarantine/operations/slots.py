@@ -244,7 +244,7 @@ def each(plane: Plane, query: SlotQuery) -> Iterator[SlotLine]:
 
 
 def known(store: Store, slot: Slot) -> SlotRecord:
-    """The record of an enrolled slot. Raises ``BadInputError``."""
+    """The record of an enrolled slot. Raises ``UnknownError`` where it is not enrolled."""
     record = store.slot(slot)
     if record is None:
         raise UnknownError(

@@ -112,7 +112,10 @@ class Api:
         return _answer(self._ask("GET", path, words), "GET")
 
     def text(self, *path: str) -> str:
-        """A text that is none of JSON. Raises :class:`QuarantineError`."""
+        """A text that is none of JSON.
+
+        Raises :class:`AnswerError` where it is not ASCII, and any other :class:`QuarantineError`.
+        """
         found: bytes = self._ask("GET", path).content
         try:
             return found.decode("ascii")
@@ -122,7 +125,11 @@ class Api:
     def act(
         self, *path: str, body: Mapping[str, Any], version: str, method: str = "POST"
     ) -> ApiAnswer:
-        """Changes what is at that version. Raises :class:`QuarantineError`."""
+        """Changes what is at that version.
+
+        Raises ``BadInputError`` for a version that none looks like, and any other
+        :class:`QuarantineError`.
+        """
         if not _VERSION.fullmatch(version):
             raise BadInputError(f"--seen: expected a version as it was shown, found {version!r}")
         headers = {"If-Match": f'"{version}"'}
@@ -139,7 +146,8 @@ class Api:
         """Members of a list, page by page, the next one when it is wanted. Its name is the path's
         last, if none is given.
 
-        Raises :class:`QuarantineError`, also on the way.
+        Raises :class:`AnswerError` for an answer that is no list, or whose links lead in a circle,
+        and any other :class:`QuarantineError`; each also on the way.
         """
         name, left, asked = name or path[-1], limit, list(words)
         seen: set[str] = set()

@@ -192,7 +192,10 @@ class ApiSource:
         return documents.rows_of(_CERTIFICATE, _certificate, found)
 
     def certificate(self, name: str, trust: KeyFiles) -> CertificateLook:
-        """With keys checked here, with nothing of the API but the texts; else as it says."""
+        """With keys checked here, with nothing of the API but the texts; else as it says.
+
+        Raises ``BadInputError`` for rotations without a key.
+        """
         if trust.rotations and not trust.keys:
             raise BadInputError(
                 "--rotations: expected --key with it, for they lead from a key that is believed to "
@@ -225,7 +228,7 @@ class ApiSource:
         return documents.understood(read)
 
     def papers(self, name: str) -> Papers:
-        """As the API hands them over."""
+        """As the API hands them over. Raises ``AnswerError`` where it hands over another one's."""
         digest = self._digest(name)
         token = self._api.text("certificates", digest, "signed")
         # The name of a file is made of the digest: another certificate must not be saved under it.

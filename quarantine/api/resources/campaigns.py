@@ -59,7 +59,10 @@ def show(ask: Ask) -> Reply:
 
 
 def begin(ask: Ask) -> Reply:
-    """Begins one, or answers with the one of this id."""
+    """Begins one, or answers with the one of this id.
+
+    Raises :class:`Fault`: 412 without ``If-None-Match: *``.
+    """
     if not ask.is_new:
         raise Fault(412, "stale", "expected If-None-Match: *, for a campaign is never another one")
     found = campaigns.begin(
@@ -75,7 +78,7 @@ def begin(ask: Ask) -> Reply:
 
 
 def lines(ask: Ask) -> Reply:
-    """A page of its slots."""
+    """A page of its slots. Raises :class:`Fault`: 400 for a marker that is none."""
     marker = ask.query.get("marker", "_")
     # From the right: a host's name may have an underscore, an address has none.
     host, sign, address = marker.rpartition("_")

@@ -53,7 +53,10 @@ def find(ask: Ask) -> Reply:
 
 
 def show(ask: Ask) -> Reply:
-    """One, checked: its signature, its chain's place, and against its testimony."""
+    """One, checked: its signature, its chain's place, and against its testimony.
+
+    Raises :class:`Fault`: 409 where it, or the keys that it is checked with, do not hold.
+    """
     digest = _digest(ask)
     # First whether it is there: an UnknownError is a BadInputError too, and would be taken below
     # for one that does not hold.

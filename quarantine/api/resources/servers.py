@@ -22,7 +22,10 @@ _NONE: Final = "(none)"
 
 
 def find(ask: Ask) -> Reply:
-    """A page: of the caller's project, or for operators of any."""
+    """A page: of the caller's project, or for operators of any.
+
+    Raises :class:`Fault`: 403 where somebody else asks for another project than his own.
+    """
     project = ask.query.get("project")
     # Everybody else gets the project of the token, whatever the query names.
     if not ask.may(LIST_ALL, {}):
@@ -52,7 +55,7 @@ def find(ask: Ask) -> Reply:
 
 
 def show(ask: Ask) -> Reply:
-    """One."""
+    """One. Raises ``UnknownError`` where its name is no uuid."""
     server = ask.names["server"]
     if not re.fullmatch(schemas.UUID["pattern"], server):
         raise UnknownError("server: expected a uuid of Nova's")

@@ -191,6 +191,7 @@ class CertificateHtml(ControlCommand):
         parser.add_argument("--output", type=Path, metavar="FILE", help="default: stdout")
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Raises ``BadInputError``, also where the file cannot be written."""
         from quarantine.operations.papers import certificates
 
         name, file = _name(parsed_args.certificate), parsed_args.output

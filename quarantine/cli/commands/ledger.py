@@ -62,6 +62,7 @@ class LedgerVerify(ShowOne):
         return tuple(f"{n}: {at}" for n, at in value.items()) if name == "stamped" else value
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
+        """Raises ``BadInputError``, also for options that do not go together."""
         args = parsed_args
         # A script that lost the digest would else check nothing, and be told that all is well.
         if args.end == "":

@@ -321,7 +321,10 @@ def _device(terms: FlavorTerms, slot: Slot, drive: ControllerIdentity | None) ->
 
 
 def sizes(texts: Sequence[str]) -> tuple[FlavorSize, ...]:
-    """``NAME:DRIVES:VCPUS:RAM:DISK`` from the command line; without any, :data:`SIZES`."""
+    """``NAME:DRIVES:VCPUS:RAM:DISK`` from the command line; without any, :data:`SIZES`.
+
+    Raises ``BadInputError`` for another form, and for a name that stands twice.
+    """
     found = tuple(_size(text) for text in texts)
     if len({size.name for size in found}) != len(found):
         raise BadInputError("--flavor: expected each name once, found one twice")

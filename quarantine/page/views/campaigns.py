@@ -136,7 +136,10 @@ def preview(visit: Visit) -> Shown:
 
 def begin(visit: Visit) -> Shown:
     """Begins the one that was looked at; it has to be about the same slots as it was then. A form
-    that is sent twice leads to the campaign that it began."""
+    that is sent twice leads to the campaign that it began.
+
+    Raises :class:`Fault`: 400 for a share of slots that is no percentage.
+    """
     fields = visit.sent()
     asked = _asked(fields)
     percent = _number(fields.get("keep_percent"))

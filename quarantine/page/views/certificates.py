@@ -68,7 +68,10 @@ def show(visit: Visit) -> Shown:
 
 
 def sheet(visit: Visit) -> Shown:
-    """Its printable sheet, whose one style is let in by its digest."""
+    """Its printable sheet, whose one style is let in by its digest.
+
+    Raises ``UnknownError``, and :class:`Fault`: 409 where it does not hold.
+    """
     try:
         text = certificates.render(visit.plane, _digest(visit), TrustedKeys())
     except UnknownError:

@@ -40,7 +40,10 @@ def find(visit: Visit) -> Shown:
 
 
 def show(visit: Visit) -> Shown:
-    """Its life: who had it, and how it was erased each time."""
+    """Its life: who had it, and how it was erased each time.
+
+    Raises ``UnknownError`` where its name is no digest.
+    """
     digest = visit.names["digest"]
     if not _DIGEST.fullmatch(digest):
         raise UnknownError("drive: expected the digest of its identity, 64 hexadecimal digits")

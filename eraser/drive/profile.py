@@ -56,7 +56,7 @@ def propose(
         )
     found = facts.condition or Condition()
     # The first problem is enough: what one drive was left with must not become the model's norm.
-    for problem in (*obstacles(facts), *_pending(found.firmware)):
+    for problem in obstacles(facts):
         raise BadInputError(
             f"{problem}; a profile is proposed from a drive that nobody has used so: "
             "mend it, or take another"
@@ -110,6 +110,14 @@ def unmendable(facts: ControllerFacts) -> tuple[str, ...]:
 
 
 def obstacles(facts: ControllerFacts) -> Iterator[str]:
+    """What keeps a drive from its erase, or from being handed out whatever its profile says."""
+    yield from _locks(facts)
+    # Sanitize is refused while an activation by reset is pending (Base 2.0, 5.24).
+    if facts.condition is not None:
+        yield from _pending(facts.condition.firmware)
+
+
+def _locks(facts: ControllerFacts) -> Iterator[str]:
     """What no drive is handed out with, whatever its profile says."""
     found = facts.condition
     if found is None:
@@ -163,7 +171,7 @@ def _differences(
             f"profile: expected feature {rule.fid:#04x} ({rule.name}){where} {expected}, "
             f"found {found}"
         )
-    yield from obstacles(facts)
+    yield from _locks(facts)
     if facts.condition is None:
         return
     yield from _nonsense(profile.condition, facts.condition.unreadable)

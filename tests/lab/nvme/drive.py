@@ -117,8 +117,7 @@ class Drive:
                     namespace.write_protect = 0
             self.reservations.power_on()
             self.state.lockdown.clear()
-            firmware = self.state.firmware
-            firmware.active, firmware.next = firmware.next or firmware.active, 0
+            self.state.firmware.activate()
             self.features.reset()
             self.veil.lift()
             self.errors.clear()
@@ -153,6 +152,8 @@ class Drive:
         """NVM Subsystem Reset (Base 3.7.1): every function of it at once."""
         with self.lock:
             self.note("subsystem_reset")
+            self.state.firmware.activate()
+            self.save()
             for listener in self.listeners:
                 listener.subsystem_reset()
             self.nature.hears(Act(Kind.RESET, reset=Reset.SUBSYSTEM))

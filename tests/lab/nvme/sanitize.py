@@ -46,6 +46,9 @@ class Sanitizer:
         action, ause = command.cdw10 & 7, bool(command.cdw10 & _AUSE)
         if now.running and not now.verifying:
             return refused(Status.SANITIZE_IN_PROGRESS, retry=True)
+        if drive.state.firmware.waits:
+            # Any Sanitize, whatever its action, while a reset has firmware to activate (Base 5.24).
+            return refused(Status.FIRMWARE_AWAITS_SUBSYSTEM_RESET)
         if action == SanitizeAction.EXIT_VERIFICATION:
             return self._exit_verification()
         if drive.formatter.busy:

@@ -40,7 +40,16 @@ class FirmwareState:
 
     revisions: list[str]
     active: int = 1
-    next: int = 0  # slot that a power cycle activates, 0 is no change
+    next: int = 0  # slot that a reset of the subsystem or a power cycle activates, 0 is no change
+
+    @property
+    def waits(self) -> bool:
+        """Whether another slot is to be activated."""
+        return self.next not in (0, self.active)
+
+    def activate(self) -> None:
+        """Run what was waiting."""
+        self.active, self.next = self.next or self.active, 0
 
 
 @dataclass

@@ -443,6 +443,20 @@ def test_an_image_in_the_place_of_the_one_that_runs_is_a_difference(tmp_path: Pa
     assert "active firmware slot 1 one of 'GDC5602Q', found 'EVIL0001'" in line
 
 
+def test_firmware_that_waits_is_named_where_it_kept_sanitize_from_the_drive(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    wanted = approved(lab_controller(tmp_path / "a", EVERYTHING))
+    left = Leftovers(firmware=FirmwareState(["GDC5602Q", "EVIL0001", ""], 1, 2))
+    controller = lab_controller(tmp_path / "b", EVERYTHING, left)
+    assert controller.admin(0x84, cdw10=2, timeout=5)[0].status == 0x110
+    [line] = profile.obstacles(facts(controller))
+    assert "slot 2 ('EVIL0001') to be activated by the next one; power-cycle the slot" in line
+    assert held_against(controller, wanted).count(line) == 1
+    # An erased drive is not held by it under a profile that is older than this fact.
+    assert held_against(controller, replace(wanted, condition=None)) == ""
+
+
 def test_older_images_in_slots_are_the_models_and_no_difference(tmp_path: Path) -> None:
     left = Leftovers(firmware=FirmwareState(["OLDER001", "GDC5602Q", ""], 2))
     controller = lab_controller(tmp_path, EVERYTHING, left)
@@ -489,25 +503,26 @@ def test_an_inspection_reads_like_a_page_and_obeys_nothing(tmp_path: Path) -> No
     left = Leftovers(reservation=1, firmware=FirmwareState(["GDC5602Q", "E\x1b[2Jx", ""], 1, 2))
     controller = lab_controller(tmp_path, EVERYTHING, left)
     found = facts(controller)
-    shown = inspect.lines(
-        inspect.Inspection(
-            "0000:01:00.0",
-            controller.identity(),
-            found,
-            survey(controller),
-            health.read(controller.smart_log()),
-            tuple(Method),
-            "never",
-            None,
-            residues(None, found, Label.PURGE),
-            tuple(profile.obstacles(found)),
-        )
+    inspection = inspect.Inspection(
+        "0000:01:00.0",
+        controller.identity(),
+        found,
+        survey(controller),
+        health.read(controller.smart_log()),
+        tuple(Method),
+        "never",
+        None,
+        residues(None, found, Label.PURGE),
+        tuple(profile.obstacles(found)),
     )
+    shown = tuple(inspect.lines(inspection))
     page = {name: printable(text) for name, text in shown}
     assert page["firmware slot 2"] == "E?[2Jx, activated by the next reset"
     assert page["namespace 1"].startswith("8388608 bytes, blocks of 512")
     assert page["feature 0x06"] == "0x1 (volatile write cache, equal)"
-    assert page["IN THE WAY"].startswith("expected no host registered with namespace 1")
+    ways = [text for name, text in shown if name == "IN THE WAY"]
+    assert ways[0].startswith("expected no host registered with namespace 1")
+    assert ways[1].startswith("expected no firmware waiting for a reset"), "it refuses Sanitize"
     assert all("\n" not in text for text in page.values())
 
 

@@ -175,6 +175,21 @@ def test_firmware_slots(made: Bench) -> None:
     assert made.log(3)[0] == 2
 
 
+def test_firmware_that_waits_for_a_reset_of_the_subsystem_keeps_the_drive_from_sanitize(
+    made: Bench,
+) -> None:
+    left = Leftovers(firmware=FirmwareState(["GDC5602Q", "EVIL0001", ""], 1, 2))
+    leftovers.apply(made.drive, left)
+    assert [made.sanitize(action) for action in (1, 2, 4)] == [0x110] * 3
+    assert made.format(1 << 9) == 0, "Format asks for no activation"
+    made.controller.reset()
+    assert made.sanitize(2) == 0x110, "a reset of the controller is not enough"
+    made.drive.subsystem_reset()
+    assert made.log(3)[0] == 2
+    assert made.sanitize(2) == 0
+    assert made.wait_sanitize().outcome == 1
+
+
 def test_protection_until_a_power_cycle_and_for_ever(made: Bench) -> None:
     def protect(state: int) -> int:
         return status(made.admin(9, nsid=1, cdw10=0x84, cdw11=state).status)

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.lab.guest.payload import REPOSITORY
 from tests.lab.nvme.presetkind import Expected
 
-JUDGED = ("eraser", "tests/lab/nvme", "tests/lab/rack", "benchmarks/zoo")
+JUDGED = ("eraser", "tests/lab/guest", "tests/lab/nvme", "tests/lab/rack", "benchmarks/zoo")
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,10 @@ def version(judged: Sequence[str] = JUDGED) -> str:
     """A digest of the code that decides the results: what another version found is not kept."""
     digest = hashlib.blake2b(digest_size=8)
     for part in judged:
-        for path in sorted((REPOSITORY / part).rglob("*.py")):
-            digest.update(path.read_bytes())
+        # Not Python alone: the guest's programs and the portraits of drives decide too.
+        for path in sorted((REPOSITORY / part).rglob("*")):
+            if path.is_file() and path.parent.name != "__pycache__":
+                digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

@@ -117,6 +117,27 @@ def test_the_version_is_that_of_the_code() -> None:
     assert len(json.dumps(result.version())) == 18
 
 
+def test_the_version_is_that_of_the_guest_and_of_the_portraits_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs of the guest have no suffix, and a portrait's drive is made from its JSON."""
+    files = ("guest/packages.py", "guest/overlay/initramfs/init", "nvme/portraits/p4510.json")
+    monkeypatch.setattr(result, "REPOSITORY", tmp_path)
+    for name in files:
+        path = tmp_path / "tests/lab" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("as it was")
+    for name in files:
+        before = result.version()
+        (tmp_path / "tests/lab" / name).write_text("another")
+        assert result.version() != before, name
+    before = result.version()
+    kept = tmp_path / "tests/lab/guest/__pycache__/packages.cpython-311.pyc"
+    kept.parent.mkdir()
+    kept.write_bytes(b"compiled")
+    assert result.version() == before
+
+
 def test_a_preset_says_how_it_has_to_end() -> None:
     plain = PRESETS["honest"]
     assert plain.expected is Expected.ERASED

@@ -90,7 +90,12 @@ class Features:
     @property
     def rules(self) -> dict[int, FeatureRule]:
         """What this drive has."""
-        return RULES | MANY if self._drive.profile.many_features else RULES
+        profile = self._drive.profile
+        found = RULES | MANY if profile.many_features else dict(RULES)
+        if not profile.volatile_write_cache:
+            # Get and Set Features are refused as an invalid field then (Base 2.0, figure 275: VWC).
+            del found[Fid.WRITE_CACHE]
+        return found
 
     def reset(self) -> None:
         """Current values become the saved ones, or the defaults."""

@@ -392,6 +392,14 @@ def test_no_profile_is_made_after_such_a_drive(tmp_path: Path, left: Leftovers) 
         approved(lab_controller(tmp_path, EVERYTHING, left))
 
 
+def test_a_drive_without_a_volatile_write_cache_is_as_its_profile(tmp_path: Path) -> None:
+    """Such drives refuse its feature; a tenant can have left nothing there."""
+    controller = lab_controller(tmp_path, replace(EVERYTHING, volatile_write_cache=False))
+    wanted = approved(controller)
+    assert 0x06 not in {rule.fid for rule in wanted.features}
+    assert held_against(controller, wanted) == ""
+
+
 def test_no_profile_is_made_that_would_have_a_namespace_deleted(tmp_path: Path) -> None:
     left = Leftovers(
         namespaces=[NamespaceProfile(1, 0.5), NamespaceProfile(4, 0.1, attached=False)]

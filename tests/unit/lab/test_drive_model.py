@@ -216,6 +216,16 @@ def test_feature_refusals(made: Bench) -> None:
     assert made.admin(9, nsid=4, cdw10=5).status & 0x7FF == 0x0B
 
 
+def test_a_drive_without_a_volatile_write_cache_has_no_feature_of_it(tmp_path: Path) -> None:
+    able = DriveProfile(size=SIZE, volatile_write_cache=False, many_features=True)
+    made = Bench(tmp_path, able)
+    assert made.identify(1)[525] == 0
+    for command in (made.admin(9, cdw10=6), made.admin(10, cdw10=6), made.admin(10, cdw10=0x306)):
+        assert command.status & 0x7FF == 0x02
+    assert made.log(0x12, 1024)[4 * 6] == 0
+    assert made.log(0x12, 1024)[4 * 5] == 1
+
+
 def test_write_protection_until_power_cycle(made: Bench) -> None:
     assert made.admin(9, nsid=1, cdw10=0x84, cdw11=2).status == 0
     assert made.write(0, bytes(512)) & 0x7FF == 0x20

@@ -31,7 +31,10 @@ class PacedSanitizer(Sanitizer):
 
     def look(self) -> None:
         """Somebody is about to read log 81h."""
-        if self._drive.state.sanitize.running and self._advance(1 / (self.looks + 1) + 1e-9):
+        now = self._drive.state.sanitize
+        if not now.running or now.verifying:
+            return
+        if self._advance(1 / (self.looks + 1) + 1e-9):
             for listener in self._drive.listeners:
                 listener.sanitize_ended()
 

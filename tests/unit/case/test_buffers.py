@@ -18,8 +18,8 @@ from tests.lab.nvme.composed.description import Description
 from tests.lab.nvme.composed.trial import Outcome, Trial, attempt, must_be_held, shipped
 from tests.lab.nvme.linux.kernel import Kernel
 from tests.lab.nvme.profile import BufferProfile, DriveProfile
-from tests.unit.case.test_restore import DRIVE, FORMAT_ONLY, POLICY, Bed, fit, make_bed
-from tests.unit.controller.labdrive import LabController
+from tests.unit.case.bed import Bed
+from tests.unit.case.test_restore import DRIVE, FORMAT_ONLY, POLICY, fit, make_bed
 
 BUFFERS = {Buffer.CMB: BufferProfile(), Buffer.PMR: BufferProfile(persistent=True)}
 KINDS = {"sanitize": DRIVE, "format": FORMAT_ONLY}
@@ -46,9 +46,17 @@ FEW = replace(shipped(), verification=replace(shipped().verification, canaries=1
 """As it ships, of a drive on which content is not the matter."""
 
 
-def tried(drive: Description, directory: Path, policy: Policy) -> Trial:
+class Strict(Kernel):
+    """As Debian's is."""
+
+    strict = True
+
+
+def tried(
+    drive: Description, directory: Path, policy: Policy, kernel: type[Kernel] = Kernel
+) -> Trial:
     directory.mkdir()
-    return attempt(drive, directory, policy, size=4 << 20)
+    return attempt(drive, directory, policy, size=4 << 20, kernel=kernel)
 
 
 def told(report: EraseReport) -> list[str]:
@@ -99,9 +107,12 @@ def test_where_nobody_may_read_registers_it_is_said(
 ) -> None:
     """What the kernel's own driver found of them counts all the same."""
     made = bed(tmp_path, monkeypatch, KINDS[kind], Buffer.CMB)
-    monkeypatch.setattr(LabController, "registers", lambda _controller: None)
-    by_driver = (Buffer.CMB,) if seen else ()
-    monkeypatch.setattr(LabController, "buffers_by_driver", lambda _controller: by_driver)
+    made.strict = True
+    made.anew(written=False)
+    if seen:
+        (made.kernel.function / "nvme" / made.kernel.name / "cmb").write_text(
+            "cmbloc : 0x1\ncmbsz  : 0x1\n"
+        )
     report = made.run()
     cleared = kind == "format"
     assert report.fit is not (seen and cleared), report.reasons
@@ -126,15 +137,14 @@ def test_an_honest_drive_of_the_grammar_is_not_let_through(tmp_path: Path, seed:
 
 @pytest.mark.parametrize("seed", [177, 185], ids=["cmb", "pmr"])
 def test_what_a_strict_kernel_hides_is_read_while_no_driver_has_the_drive(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+    tmp_path: Path, seed: int
 ) -> None:
-    """As Debian's does: a drive that is visited is let go of once after its last method."""
-    monkeypatch.setattr(Kernel, "strict", True)
-    held = tried(compose(seed), tmp_path / "visited", FEW)
+    """A drive that is visited is let go of once after its last method."""
+    held = tried(compose(seed), tmp_path / "visited", FEW, Strict)
     assert held.outcome is Outcome.HELD
     assert not [line for line in told(held.report) if "lets nobody read" in line]
     unseen = replace(FEW, verification=replace(FEW.verification, visit=0))
-    unvisited = tried(compose(seed), tmp_path / "unvisited", unseen)
+    unvisited = tried(compose(seed), tmp_path / "unvisited", unseen, Strict)
     assert unvisited.outcome is Outcome.LET_THROUGH
     assert [line for line in told(unvisited.report) if "lets nobody read" in line]
 

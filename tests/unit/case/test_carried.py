@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from eraser.drive import featuresurvey
 from eraser.drive.featuresurvey import survey
-from eraser.drive.inspect import facts
-from eraser.drive.profile import propose
 from eraser.protocol import codec
 from eraser.protocol.profile import Comparator, FeatureRule, Profile
 from tests.lab.nvme import features as labfeatures
+from tests.lab.nvme.composed.host import Answer
 from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.profile import SanitizeProfile
 from tests.lab.nvme.spec import Fid
 from tests.lab.nvme.state import SavedFeature
-from tests.unit.case.test_restore import ONE_METHOD, Bed, fit, make_bed
-from tests.unit.controller.labdrive import FULL, LabController, lab_controller
+from tests.unit.case.bed import Bed, mortal
+from tests.unit.case.test_restore import ONE_METHOD, fit, make_bed
+from tests.unit.controller.labdrive import FULL, lab_controller
 
 MANY = replace(ONE_METHOD, many_features=True)
 
@@ -110,8 +111,8 @@ def test_another_drives_own_default_is_as_good(
     """A GUID in the LBA ranges is each drive's own: nobody left it there."""
     made = make_bed(tmp_path, monkeypatch, replace(MANY, serial="ANOTHER1"))
     (tmp_path / "first").mkdir()
-    first = LabController(type(made.bench)(tmp_path / "first", MANY))
-    approved = propose(first.identity(), facts(first), survey(first), "approved")
+    approved = make_bed(tmp_path / "first", monkeypatch, MANY).profile
+    mortal(monkeypatch, made)
     assert [rule.digest for rule in approved.features if rule.fid == 3] != [
         rule.digest for rule in made.profile.features if rule.fid == 3
     ]
@@ -138,10 +139,23 @@ def test_an_erase_asks_for_nothing_that_the_drive_refuses(bed: Bed) -> None:
 def test_a_drive_without_a_list_of_its_features_is_asked_for_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "other").mkdir()
-    told = survey(lab_controller(tmp_path, MANY))
-    monkeypatch.setattr(featuresurvey, "_listed", lambda _controller: None)
-    assert survey(lab_controller(tmp_path / "other", MANY)) == told
+    """It refuses the log of supported features."""
+    made = make_bed(tmp_path, monkeypatch, MANY)
+    refused = []
+
+    def firmware(opcode: int, words: dict[str, Any], done: Callable[[], Answer]) -> Answer:
+        answer = done()
+        if (opcode, words["cdw10"] & 0xFF) == (0x02, 0x12):
+            refused.append(answer.code)
+            return replace(answer, code=0x109, data=b"")
+        return answer
+
+    told = [each for each in made.profile.features if each.fid != Fid.VENDOR_COUNTER]
+    made.firmware = firmware
+    found = made.approved().features
+    assert [each for each in found if each.fid != Fid.VENDOR_COUNTER] == told
+    assert len(found) == len(made.profile.features)
+    assert refused == [0]
 
 
 def test_a_profile_says_it_all(bed: Bed) -> None:

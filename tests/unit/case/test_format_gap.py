@@ -18,8 +18,9 @@ from eraser.controller.passthru import FORMAT_NVM
 from eraser.protocol.policy import Method
 from eraser.protocol.report import MethodRecord, Verdict
 from eraser.state.journal import read
+from tests.unit.case.bed import Bed
 from tests.unit.case.fakes import SLOT, Crash, Plug
-from tests.unit.case.test_restore import FORMAT_ONLY, PLAIN, TWO, Bed, Hasty, fit, make_bed
+from tests.unit.case.test_restore import FORMAT_ONLY, PLAIN, TWO, fit, make_bed
 
 USER_DATA = 0x200
 
@@ -58,19 +59,22 @@ def test_an_end_that_no_run_watched_is_no_end(made: Bed) -> None:
     assert [command.opcode for command in report.commands] == [FORMAT_NVM, FORMAT_NVM]
 
 
-def test_an_end_that_the_next_run_waited_for_counts(made: Bed) -> None:
+def test_an_end_that_the_next_run_waited_for_counts(
+    made: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The child had the slot until this run took it."""
     dies_in_format(made, result=True)
     child = SlotLock(SLOT.address, made.directory / "run")
     child.acquire()
     child.path.write_text(str(1 << 30))
 
-    class Ends(Hasty):
-        def sleep(self, seconds: float) -> None:
-            child.release()
-            super().sleep(seconds)
+    passes = made.clock.wait
 
-    made.clock = Ends()
+    def wait(seconds: float) -> None:
+        child.release()
+        passes(seconds)
+
+    monkeypatch.setattr(made.clock, "wait", wait)
     report = made.run()
     fit(report)
     assert report.methods[0].attempts == 1

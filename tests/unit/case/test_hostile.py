@@ -3,30 +3,28 @@ lab's drive model."""
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eraser.case import restore, run
-from eraser.case.namespaces import changing
-from eraser.case.session import CaseSession
+from eraser.case import run
+from eraser.case.entries import Entry, Sent
 from eraser.case.state import CaseState
 from eraser.controller.lock import SlotLock
-from eraser.controller.passthru import CommandError
-from eraser.drive.inspect import facts
-from eraser.erase.format import FormatResult
-from eraser.errors import DriveError, InUseError
 from eraser.host.sysfs import Host
-from eraser.protocol.conclusions.applied import apply
 from eraser.protocol.policy import Label, Method, Quirk
-from eraser.protocol.report import ControllerFacts, Outcome, Verdict
-from eraser.state.journal import read
+from eraser.protocol.report import Outcome, Verdict
+from eraser.state.journal import Journal, read
+from tests.lab.nvme.composed.host import Answer
 from tests.lab.nvme.faults import EraseFault, Faults
 from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile
 from tests.unit.case.fakes import SLOT, Crash
+from tests.unit.case.test_latecomers import opened
 from tests.unit.case.test_restore import (
     CHANGES,
     DRIVE,
@@ -35,17 +33,15 @@ from tests.unit.case.test_restore import (
     ONE_METHOD,
     OTHER_SECTORS,
     PLAIN,
-    QUICK,
     SCATTERED,
-    Hold,
-    Killable,
     fit,
     make_bed,
 )
-from tests.unit.controller.labdrive import FULL, LabController
 
+Done = Callable[[], Answer]
+IDENTIFY, MANAGEMENT, RESERVATION_REPORT = 0x06, 0x0D, 0x0E
+SERIAL = slice(4, 24)
 BLOCK = 2
-RESTORE = restore.restore
 
 
 def test_a_layout_restored_after_an_adopted_sanitize_is_erased_once_more(
@@ -53,8 +49,8 @@ def test_a_layout_restored_after_an_adopted_sanitize_is_erased_once_more(
 ) -> None:
     """The journal was lost while the last sanitize ran. Fresh namespaces read as blank whatever
     that sanitize did, so reading them proves nothing of it."""
-    slow = replace(FULL, sanitize=replace(QUICK, block_seconds=2.0))
-    made = make_bed(tmp_path, monkeypatch, slow)
+    made = make_bed(tmp_path, monkeypatch)
+    made.sanitizer.looks = 9
     made.leave(OTHER_SECTORS)
     made.bench.admin(0x84, cdw10=BLOCK)
     report = made.run()
@@ -74,9 +70,6 @@ def test_what_a_quirk_forbids_is_not_sent_to_a_restored_layout_either(
         skip=(Method.SANITIZE_BLOCK, Method.SANITIZE_CRYPTO),
     )
     made.policy = replace(made.policy, quirks=(lies,))
-    monkeypatch.setattr(
-        CaseSession, "applied", property(lambda session: apply(session.policy, 0, "", ""))
-    )
     made.leave(OTHER_SECTORS)
     report = made.run()
     assert "sanitize" not in made.names()
@@ -88,19 +81,17 @@ def test_a_question_that_is_never_answered_keeps_no_drive_from_being_erased(
 ) -> None:
     """The kernel gives up and resets the controller: erased, then held."""
     made = make_bed(tmp_path, monkeypatch)
-    real = Killable.read
 
-    def read(self: Killable, opcode: int, length: int, what: str, **words: Any) -> bytes:
-        raw = real(self, opcode, length, what, **words)
-        if what.startswith("Reservation Report"):
-            raise CommandError("no completion", replace(self.records[-1], status=None))
-        return raw
+    def silent(opcode: int, words: dict[str, Any], done: Done) -> Answer:
+        if words.get("io") and opcode == RESERVATION_REPORT:
+            raise OSError(errno.EINTR, "no completion")
+        return done()
 
-    monkeypatch.setattr(Killable, "read", read)
+    made.firmware = silent
     report = made.run()
     assert made.names() == ["sanitize", "sanitize"]
     assert (report.verdict, report.fit) == (Verdict.ERASED, False)
-    assert "inspection after the erase: no completion" in " ".join(report.reasons)
+    assert "inspection after the erase: " in " ".join(report.reasons)
 
 
 def test_a_drive_that_was_rearranged_is_not_said_to_be_untouched(
@@ -110,18 +101,18 @@ def test_a_drive_that_was_rearranged_is_not_said_to_be_untouched(
     if nothing had been sent."""
     made = make_bed(tmp_path, monkeypatch, ONE_METHOD)
     made.leave(SCATTERED)
-    real = Hold.take
 
-    def take(hold: Hold) -> None:
-        if "namespace_management" in made.names():
-            raise InUseError("somebody else has it")
-        real(hold)
+    def noted(entry: Entry) -> None:
+        if isinstance(entry, Sent) and "namespace_management" in made.names():
+            made.noted = lambda _entry: None
+            opened(made.kernel.root)
 
-    monkeypatch.setattr(Hold, "take", take)
+    made.noted = noted
     report = made.run()
     assert report.outcome is Outcome.COMPLETED
     assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
-    assert "somebody else has it" in report.reasons[0]
+    assert "expected an unused drive" in report.reasons[0]
+    assert made.names().count("namespace_management") == 1
 
 
 def test_each_namespace_is_deleted_only_from_the_drive_of_the_case(
@@ -130,14 +121,17 @@ def test_each_namespace_is_deleted_only_from_the_drive_of_the_case(
     made = make_bed(tmp_path, monkeypatch, ONE_METHOD)
     made.policy = PLAIN
     made.leave(SCATTERED)
-    real = Killable.identity
 
-    def identity(controller: Killable) -> Any:
-        found = real(controller)
-        deleted = made.names().count("namespace_management")
-        return replace(found, serial="ANOTHER") if deleted else found
+    def another(opcode: int, words: dict[str, Any], done: Done) -> Answer:
+        answer = done()
+        controller = opcode == IDENTIFY and words["cdw10"] & 0xFF == 1
+        if not controller or "namespace_management" not in made.names():
+            return answer
+        data = bytearray(answer.data)
+        data[SERIAL] = b"ANOTHER".ljust(20)
+        return replace(answer, data=bytes(data))
 
-    monkeypatch.setattr(Killable, "identity", identity)
+    made.firmware = another
     made.run()
     assert made.names() == ["namespace_management"]
 
@@ -162,31 +156,30 @@ def test_what_an_older_version_did_not_write_down_is_no_change(
 ) -> None:
     """Its probes stand, and nothing is erased once more, when this version takes its case up."""
     made = make_bed(tmp_path, monkeypatch)
-
-    def older(controller: LabController, **options: bool) -> ControllerFacts:
-        found = facts(controller, **options)
-        known = [
-            replace(each, capacity=None, sharing=None, extended_metadata=None)
-            for each in found.namespaces
-        ]
-        return replace(found, namespaces=tuple(known))
-
-    monkeypatch.setattr(run, "facts", older)
-    monkeypatch.setattr(restore, "restore", crash)
-    with pytest.raises(Crash):
-        made.run()
-    monkeypatch.setattr(run, "facts", facts)
-    monkeypatch.setattr(restore, "restore", RESTORE)
+    made.crash_after("Planned")
+    rewrite(made.files.journal)
     fit(made.run())
     assert made.names() == ["sanitize", "sanitize"]
     state = CaseState.of(read(made.files.journal))
+    assert state.inspected is not None
+    assert state.inspected.facts is not None
+    assert state.inspected.facts.namespaces[0].capacity is None
     assert state.restored is not None
     assert not state.restored.changed
     assert state.kept(1)
 
 
-def crash(_session: CaseSession) -> None:
-    raise Crash
+def rewrite(journal: Path) -> None:
+    """As a version wrote it that knew nothing of these."""
+    lines = read(journal)
+    journal.unlink()
+    older = Journal(journal)
+    for line in lines:
+        if line.kind == "Inspected":
+            for each in line.payload["facts"]["namespaces"]:
+                each.update(capacity=None, sharing=None, extended_metadata=None)
+        older.append(line.kind, line.payload)
+    older.close()
 
 
 def test_a_protected_namespace_that_is_not_attached(
@@ -217,20 +210,15 @@ def test_a_drive_that_never_answers_a_delete_is_asked_once_and_erased(
     made = make_bed(tmp_path, monkeypatch, drive)
     made.policy = PLAIN
     made.leave(left)
-    real, asked = changing.detached.send, []
+    asked = []
 
-    def send(host: Host, argv: tuple[str, ...], *words: Any, **options: Any) -> FormatResult | None:
-        if "--opcode=0x0d" not in argv:
-            return real(host, argv, *words, **options)
-        asked.append(argv)
-        return FormatResult(argv, 1, "Interrupted", "", 0.0)
+    def silent(opcode: int, words: dict[str, Any], done: Done) -> Answer:
+        if opcode != MANAGEMENT or words.get("io"):
+            return done()
+        asked.append(words["cdw10"])
+        raise OSError(errno.EINTR, "Interrupted")
 
-    def rescan(_self: Killable, *, timeout: float) -> None:
-        if asked:
-            raise DriveError("the controller is being reset")
-
-    monkeypatch.setattr(changing.detached, "send", send)
-    monkeypatch.setattr(Killable, "rescan", rescan)
+    made.firmware = silent
     report = made.run()
     assert len(asked) == 1
     assert [m.verdict for m in report.methods] == [Verdict.ERASED, Verdict.ERASED]
@@ -258,9 +246,9 @@ def test_a_change_without_end_is_in_the_report_and_was_something(
 ) -> None:
     """Its child lives on and may still move namespaces: no later run says that nothing was sent."""
     made = make_bed(tmp_path, monkeypatch)
-    made.policy = PLAIN
+    made.policy = replace(PLAIN, limits=replace(PLAIN.limits, format=60))
     made.leave(SCATTERED)
-    monkeypatch.setattr(changing.detached, "send", lambda *_words, **_options: None)
+    made.child_stays = True
     report = made.run()
     assert (report.outcome, report.verdict) == (Outcome.COMPLETED, Verdict.UNKNOWN)
     assert "delete namespace" in report.reasons[0]

@@ -20,9 +20,9 @@ from tests.lab.nvme.faults import HEALTHY, EraseFault, Faults, MediaError
 from tests.lab.nvme.fill import Fill
 from tests.lab.nvme.nature import Method, Nature
 from tests.lab.nvme.profile import NamespaceProfile
-from tests.unit.case.bed import DRIVE, SIZE, Bed
+from tests.unit.case.bed import SIZE, Bed
 from tests.unit.case.bed import bed as plain
-from tests.unit.case.fakes import FACTS, HEALTH, Crash, Plug
+from tests.unit.case.fakes import DRIVE, FACTS, HEALTH, Crash, Plug
 
 __all__ = ["plain"]
 

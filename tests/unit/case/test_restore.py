@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import json
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eraser.case import (
-    format as case_format,
-)
-from eraser.case import (
-    probes,
-    restore,
-    sanitize,
-    unlock,
-)
-from eraser.case import (
-    run as case_run,
-)
-from eraser.case import (
-    verify as case_verify,
-)
 from eraser.case.entries import (
     Again,
     Allocated,
@@ -36,41 +21,29 @@ from eraser.case.entries import (
     Entry,
     Fingerprinted,
     Freed,
-    Identified,
     Inspected,
+    MethodDone,
     Planned,
     Planted,
     Restored,
-    Verified,
-    WasReset,
+    Unlocked,
 )
-from eraser.case.session import CaseJournal, CaseSession
 from eraser.case.state import CaseState
-from eraser.clock import Clock
-from eraser.controller.spec import SanitizeState
 from eraser.drive import hostmetadata
-from eraser.drive import profile as profiles
-from eraser.drive.featuresurvey import survey
-from eraser.drive.inspect import facts
-from eraser.erase.format import FormatResult
 from eraser.erase.layout import create_data, layout_steps, reformat_cdw10, smaller
-from eraser.errors import DriveError
-from eraser.host.sysfs import Host
-from eraser.media.reader import BlockDevice
 from eraser.protocol import codec
-from eraser.protocol.policy import Label, Limits, Method, Policy, Unallocated, Verification
+from eraser.protocol.policy import Label, Method, Policy, Unallocated, Verification
 from eraser.protocol.profile import NamespaceLayout, Profile, layout_differences
-from eraser.protocol.report import EraseReport, NamespaceVerification, Outcome, Verdict
-from eraser.state.case_files import CaseFiles, CaseRequest
-from eraser.state.journal import read, replace_durably
+from eraser.protocol.report import EraseReport, Outcome, Step, Verdict
+from eraser.state.journal import read
 from tests.lab.nvme import features as labfeatures
-from tests.lab.nvme import hostmetadata as lab_metadata
-from tests.lab.nvme.leftovers import Leftovers, apply
+from tests.lab.nvme.composed.host import Answer
+from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile, SanitizeProfile
-from tests.lab.nvme.spec import Fid, Status, refused
-from tests.unit.case.fakes import FACTS, RECORD, SLOT, Crash, Plug
-from tests.unit.controller.labdrive import FULL, LabController
-from tests.unit.lab.model import Bench
+from tests.lab.nvme.spec import Fid, Status
+from tests.unit.case.bed import Bed, mortal
+from tests.unit.case.fakes import FACTS, Crash, Plug
+from tests.unit.controller.labdrive import FULL
 
 QUICK = SanitizeProfile(crypto_seconds=0.0, block_seconds=0.0)
 DRIVE = replace(FULL, sanitize=QUICK)
@@ -79,10 +52,9 @@ FORMAT_ONLY = replace(FULL, sanitize=SanitizeProfile(crypto=False, block=False, 
 TWO = (NamespaceProfile(1, 0.5), NamespaceProfile(2, 0.5))
 POLICY = Policy(
     allow_clear=True,
-    limits=Limits(poll=0.001, stuck=5, sanitize=20, command=5),
-    verification=Verification(visit=0),
+    verification=Verification(residual=0.05, canaries=48, reread=0, visit=0),
 )
-PLAIN = replace(POLICY, verification=Verification(visit=0, unallocated=Unallocated.SKIP))
+PLAIN = replace(POLICY, verification=replace(POLICY.verification, unallocated=Unallocated.SKIP))
 """Without temporary namespaces, where each command is counted."""
 
 SCATTERED = Leftovers(
@@ -101,189 +73,10 @@ DETACHED = Leftovers(namespaces=[NamespaceProfile(attached=False)])
 ALL = (SCATTERED, EMPTIED, OTHER_SECTORS, DETACHED)
 
 
-class Killable(LabController):
-    """Dies with its process before or after one of its commands."""
-
-    plug = Plug()
-
-    def admin(self, opcode: int, **words: Any) -> Any:
-        return self.plug.act(lambda: super(Killable, self).admin(opcode, **words))
-
-
-@dataclass
-class Hold:
-    """Claims the model's namespaces by name."""
-
-    controller: LabController
-    paths: dict[int, str] = field(default_factory=dict)
-
-    def take(self) -> None:
-        self.paths = self.controller.block_devices()
-
-    def drop(self) -> None:
-        self.paths = {}
-
-
-class Hasty(Clock):
-    """Each sleep takes a blink of the drive's time."""
-
-    def __init__(self) -> None:
-        self.skipped = 0.0
-
-    def sleep(self, seconds: float) -> None:
-        blink = min(seconds, 0.01)
-        super().sleep(blink)
-        self.skipped += seconds - blink
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self.skipped
-
-
-@dataclass
-class Bed:
-    """A drive, its approved profile, and processes that come and go."""
-
-    directory: Path
-    bench: Bench
-    profile: Profile
-    policy: Policy = POLICY
-    plug: Plug = field(default_factory=Plug)
-    planted: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
-    """Place of the command, and the namespaces that canaries were put on for it."""
-    cut: tuple[int, int] | None = None
-    """Opcode and dword 10 of the command that the process does not see the end of."""
-    clock: Clock = field(default_factory=Hasty)
-    cut_nth: int = 1
-    """The how many-th of its kind."""
-    child_writes: bool = True
-    """False: the power goes with the process, and nobody writes down how a command ended."""
-
-    @property
-    def request(self) -> CaseRequest:
-        return CaseRequest(SLOT, None, self.profile, self.policy)
-
-    @property
-    def files(self) -> CaseFiles:
-        return CaseFiles.of(self.directory / "state", self.request)
-
-    def leave(self, left: Leftovers) -> None:
-        apply(self.bench.drive, left)
-
-    def run(self, plug: Plug | None = None) -> EraseReport:
-        self.plug = plug or Plug()
-        return case_run.run_case(
-            self.request,
-            self.files,
-            Host(clock=self.clock),
-            on_progress=lambda step, fraction, detail: None,
-            run_dir=self.directory / "run",
-            disk=BlockDevice,
-        )
-
-    def sent(self, report: EraseReport) -> list[str]:
-        """The opcodes of what changed the drive, in order, polls and reads left out."""
-        return [f"{command.opcode:02x}" for command in report.commands]
-
-    def names(self) -> list[str]:
-        """What the drive's own log saw, without what only reads."""
-        return [
-            entry.name
-            for name in ("sanitize", "format_nvm", "namespace_management", "namespace_attachment")
-            for entry in self.bench.commands(name)
-            if entry.succeeded
-        ]
-
-
-def sender(made: Bed) -> Callable[..., FormatResult]:
-    """The detached child, which outlives its process and not the power."""
-
-    def send(
-        _host: Host, argv: Sequence[str], result: Path, stdin: bytes = b"", **_: Any
-    ) -> FormatResult:
-        options = dict(word.removeprefix("--").partition("=")[::2] for word in argv[3:])
-        opcode, nsid, cdw10 = (
-            int(options[name], 0) for name in ("opcode", "namespace-id", "cdw10")
-        )
-
-        def child() -> FormatResult:
-            reply = made.bench.admin(opcode, stdin, nsid=nsid, cdw10=cdw10)
-            said = f"Admin Command X is Success and result: {reply.dw0:#010x}"
-            said = f"NVMe status: X({reply.status:#x})" if reply.status else said
-            done = FormatResult(tuple(argv), int(bool(reply.status)), said, "", 0.0)
-            if made.child_writes:
-                replace_durably(result, codec.canonical(done))
-            return done
-
-        done: FormatResult = made.plug.act(child)
-        if (opcode, cdw10) == made.cut:
-            made.cut_nth -= 1
-            if not made.cut_nth:
-                made.cut, made.plug.dead = None, True
-                raise Crash
-        return done
-
-    return send
-
-
 def make_bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfile = DRIVE) -> Bed:
-    """The machine with nothing faked between it and the drive's commands; content is the matter
-    of other tests."""
-    bench = Bench(tmp_path, drive)
-    fresh = LabController(bench)
-    approved = profiles.propose(fresh.identity(), facts(fresh), survey(fresh), "approved")
-    made = Bed(tmp_path, bench, approved)
-    real_note = CaseJournal.note
-
-    def note(journal: CaseJournal, entry: Entry) -> None:
-        made.plug.act(lambda: real_note(journal, entry))
-
-    def open_(session: CaseSession) -> None:
-        controller = Killable(made.bench)
-        controller.plug = made.plug
-        if session.state.identity is None:
-            session.note(Identified(controller.identity()))
-        hold = Hold(controller)
-        hold.take()
-        monkeypatch.setattr(session, "_controller", controller)
-        monkeypatch.setattr(session, "_hold", hold)
-
-    def plant(session: CaseSession, place: int) -> None:
-        state = session.state
-        if place not in state.planted or place in state.uprooted:
-            there = tuple(layout.nsid for layout in probes.layouts(session))
-            assert set(there) <= set(session.hold.paths), "canaries go where the namespaces are"
-            made.planted.append((place, there))
-            session.note(Planted(place, 700 * bool(there), ()))
-
-    def fingerprint(session: CaseSession) -> None:
-        if session.state.fingerprinted is None:
-            session.note(Fingerprinted(10, ()))
-
-    def reset(session: CaseSession) -> None:
-        if session.state.reset is None:
-            session.note(WasReset(""))
-
-    def verify(session: CaseSession) -> None:
-        if session.state.verified is None:
-            read = tuple(
-                NamespaceVerification(each.nsid, *[0] * 10, temporary=True)
-                for each in session.state.temporary
-            )
-            session.note(Verified(replace(RECORD, namespaces=read), Verdict.ERASED, ()))
-
-    monkeypatch.setattr(CaseJournal, "note", note)
-    monkeypatch.setattr(CaseSession, "open", open_)
-    monkeypatch.setattr(CaseSession, "prove_idle", lambda _session, **_given: None)
-    monkeypatch.setattr(CaseSession, "reclaim", lambda session: session.hold.take())
-    monkeypatch.setattr(CaseSession, "revoke", lambda _session: None)
-    monkeypatch.setattr(case_format.format_nvm, "send", sender(made))
-    monkeypatch.setattr(probes, "plant", plant)
-    monkeypatch.setattr(probes, "fingerprint", fingerprint)
-    monkeypatch.setattr(case_verify, "reset", reset)
-    monkeypatch.setattr(case_verify, "verify", verify)
-    monkeypatch.setattr(case_verify, "written_after", lambda _session: False)
-    monkeypatch.setattr(case_run, "_tools", lambda _host: {"test": "1"})
-    monkeypatch.setattr(sanitize, "SETTLE_SECONDS", 0.02)
+    """A drive that may be rearranged, with its approved profile."""
+    made = Bed(tmp_path, drive, POLICY)
+    mortal(monkeypatch, made)
     return made
 
 
@@ -343,7 +136,7 @@ def test_killed_at_any_act_it_is_put_right_all_the_same(
     made.leave(SCATTERED)
     fit(made.run())
     whole, acts = made.names(), made.plug.acts
-    assert acts > 60
+    assert acts > 40
     for at in range(3 if after else 0, acts, stride):
         place = tmp_path / f"at-{at}"
         place.mkdir()
@@ -353,13 +146,12 @@ def test_killed_at_any_act_it_is_put_right_all_the_same(
         plug = Plug(at, after)
         with contextlib.suppress(Crash):
             made.run(plug)
-        # A busy machine asks a running sanitize a little more often than an idle one.
-        assert plug.dead or at > acts - 20, "nobody died"
+        assert plug.dead, "nobody died"
         report = made.run()
         fit(report)
         if drive is not FORMAT_ONLY:
             assert made.names() == whole, at
-        made.bench.drive.close()
+        made.close()
 
 
 CHANGES = {"delete": (0x0D, 1), "create": (0x0D, 0), "attach": (0x15, 0), "LBA format": (0x80, 0)}
@@ -635,8 +427,14 @@ def test_text_goes_from_a_drive_that_calls_saving_an_invalid_field(
 ) -> None:
     made = make_bed(tmp_path, monkeypatch)
     made.leave(TEXT)
-    said = {Status.FEATURE_NOT_SAVEABLE: Status.INVALID_FIELD}
-    monkeypatch.setattr(labfeatures, "refused", lambda status: refused(said.get(status, status)))
+
+    def firmware(_opcode: int, _words: dict[str, Any], done: Callable[[], Answer]) -> Answer:
+        answer = done()
+        if answer.code == Status.FEATURE_NOT_SAVEABLE:
+            return replace(answer, code=Status.INVALID_FIELD)
+        return answer
+
+    made.firmware = firmware
     report = made.run()
     fit(report)
     assert [c.status for c in report.commands if c.opcode == 0x09][:2] == [0x02, 0]
@@ -645,8 +443,7 @@ def test_text_goes_from_a_drive_that_calls_saving_an_invalid_field(
 def test_text_of_the_profile_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = make_bed(tmp_path, monkeypatch)
     made.leave(Leftovers(metadata={0x7D: {1: "one"}, 0x7E: {1: "two", 2: "three"}}))
-    fresh = LabController(made.bench)
-    made.profile = profiles.propose(fresh.identity(), facts(fresh), survey(fresh), "approved")
+    made.profile = made.approved()
     wanted = text(made, 0x7D), text(made, 0x7E)
     made.leave(Leftovers(metadata={0x7D: {1: "another"}, 0x7E: {2: "three", 5: "five"}}))
     fit(made.run())
@@ -661,14 +458,13 @@ def test_text_that_a_drive_does_not_let_go_holds_it(
 ) -> None:
     made = make_bed(tmp_path, monkeypatch)
     made.leave(TEXT)
-    real = lab_metadata.act
 
-    def stubborn(fid: Fid, cdw11: int, asked: bytes, present: bytes) -> bytes:
-        if asked[2] == 10:
-            raise ValueError
-        return real(fid, cdw11, asked, present)
+    def stubborn(opcode: int, words: dict[str, Any], done: Callable[[], Answer]) -> Answer:
+        if opcode == 0x09 and words["cdw10"] & 0xFF == 0x7E and words["send"][2] == 10:
+            words["cdw10"] = 0
+        return done()
 
-    monkeypatch.setattr(lab_metadata, "act", stubborn)
+    made.firmware = stubborn
     report = made.run()
     [reason] = report.reasons
     assert report.verdict is Verdict.ERASED
@@ -712,44 +508,38 @@ def test_anothers_sanitize_is_waited_for_before_the_layout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Namespace commands are refused while any sanitize runs."""
-    made = make_bed(
-        tmp_path,
-        monkeypatch,
-        replace(ONE_METHOD, sanitize=replace(QUICK, crypto=False, overwrite_seconds=0.3)),
-    )
+    made = make_bed(tmp_path, monkeypatch, ONE_METHOD)
     made.leave(EMPTIED)
-    real = restore.layout_steps
 
-    def meanwhile(*words: Any, **options: Any) -> Any:
-        if not made.bench.commands("sanitize"):
+    def told(step: Step, _fraction: float, _detail: str) -> None:
+        if step is Step.RESTORE and not made.started:
             assert made.bench.admin(0x84, cdw10=3 | 1 << 4).status == 0
-        return real(*words, **options)
 
-    monkeypatch.setattr(restore, "layout_steps", meanwhile)
-    fit(made.run())
+    made.told = told
+    report = made.run()
+    fit(report)
+    assert made.started == [3 | 1 << 4, 2]
+    assert all(command.status == 0 for command in report.commands), "none was sent in vain"
 
 
 def test_anothers_sanitize_is_not_taken_for_a_format_with_the_same_dword(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """202h: a block erase without deallocation, and a user data erase into LBA format 2."""
-    slow = replace(QUICK, crypto=False, block_seconds=0.3)
     drive = replace(
         ONE_METHOD,
-        sanitize=slow,
         lba_shifts=(9, 12, 9),
         namespaces=(NamespaceProfile(1, 1.0, lba_format=2),),
     )
     made = make_bed(tmp_path, monkeypatch, drive)
     made.policy = replace(PLAIN, label=Label.CLEAR, clear_methods=(Method.FORMAT_USER_DATA,))
-    real = probes.fingerprint
 
-    def fingerprint(session: CaseSession) -> None:
+    def noted(entry: Entry) -> None:
         """After the inspection, which waits for one too."""
-        real(session)
-        assert made.bench.admin(0x84, cdw10=0x202).status == 0
+        if isinstance(entry, Fingerprinted):
+            assert made.bench.admin(0x84, cdw10=0x202).status == 0
 
-    monkeypatch.setattr(probes, "fingerprint", fingerprint)
+    made.noted = noted
     report = made.run()
     fit(report)
     assert [(method.cdw10, method.adopted) for method in report.methods] == [(0x202, False)]
@@ -761,15 +551,14 @@ def test_locks_beside_a_running_sanitize_are_taken_off_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cdw10: int
 ) -> None:
     """A lost journal: while the sanitize runs the drive takes no reservation command, nor tells."""
-    slow = replace(QUICK, crypto=False, block_seconds=0.3, overwrite_seconds=0.3)
-    made = make_bed(tmp_path, monkeypatch, replace(ONE_METHOD, sanitize=slow))
+    made = make_bed(tmp_path, monkeypatch, ONE_METHOD)
+    made.sanitizer.looks = 9
     assert made.bench.admin(0x84, cdw10=cdw10).status == 0
     loose = [NamespaceProfile(1, 0.5), NamespaceProfile(2, 0.2, attached=False)]
     made.leave(Leftovers(namespaces=loose, reservation=1, write_protect={1: 1, 2: 1}))
     report = made.run()
     fit(report)
-    if cdw10 != 2:  # ours may end before it is adopted, on a busy machine
-        assert not report.methods[0].adopted
+    assert report.methods[0].adopted is (cdw10 == 2)
     assert all(command.status == 0 for command in report.commands), "none was sent in vain"
 
 
@@ -778,18 +567,16 @@ def test_locks_are_taken_off_where_the_sanitize_ends_before_it_is_adopted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfile
 ) -> None:
     """A lost journal, and a sanitize of which the inspection saw no more than the last moments."""
-    slow = replace(drive.sanitize, block_seconds=0.3)
-    made = make_bed(tmp_path, monkeypatch, replace(drive, sanitize=slow))
+    made = make_bed(tmp_path, monkeypatch, drive)
+    made.sanitizer.looks = 9
     assert made.bench.admin(0x84, cdw10=2).status == 0
     made.leave(Leftovers(reservation=1, write_protect={1: 1}))
-    real = probes.fingerprint
 
-    def fingerprint(session: CaseSession) -> None:
-        real(session)
-        while session.sanitize_log()[1].state is SanitizeState.RUNNING:
-            time.sleep(0.05)
+    def noted(entry: Entry) -> None:
+        if isinstance(entry, Fingerprinted):
+            made.sanitizer.end()
 
-    monkeypatch.setattr(probes, "fingerprint", fingerprint)
+    made.noted = noted
     report = made.run()
     fit(report)
     assert not any(method.adopted for method in report.methods)
@@ -798,35 +585,44 @@ def test_locks_are_taken_off_where_the_sanitize_ends_before_it_is_adopted(
 def test_namespaces_that_were_not_told_beside_a_running_sanitize_are_found_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = replace(QUICK, crypto=False, block_seconds=0.3)
-    made = make_bed(tmp_path, monkeypatch, replace(ONE_METHOD, sanitize=slow))
+    made = make_bed(tmp_path, monkeypatch, ONE_METHOD)
+    made.sanitizer.looks = 9
     assert made.bench.admin(0x84, cdw10=2).status == 0
     made.leave(
         Leftovers(namespaces=[NamespaceProfile(1, 0.5), NamespaceProfile(2, 0.2, attached=False)])
     )
-    looks = iter([lambda found: replace(found, detached=())])
 
-    def busy(controller: LabController, **options: Any) -> Any:
-        return next(looks, lambda found: found)(facts(controller, **options))
+    def busy(opcode: int, words: dict[str, Any], done: Callable[[], Answer]) -> Answer:
+        """The list of all namespaces has the attached ones alone meanwhile."""
+        if opcode == IDENTIFY and words["cdw10"] & 0xFF == ALLOCATED and made.running:
+            words["cdw10"] = ACTIVE
+        return done()
 
-    monkeypatch.setattr(case_run, "facts", busy)
+    made.firmware = busy
     fit(made.run())
 
 
 def test_a_question_without_an_answer_after_an_adopted_sanitize_is_the_last_looks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = replace(QUICK, crypto=False, block_seconds=0.3)
-    made = make_bed(tmp_path, monkeypatch, replace(ONE_METHOD, sanitize=slow))
+    made = make_bed(tmp_path, monkeypatch, ONE_METHOD)
+    made.sanitizer.looks = 9
     assert made.bench.admin(0x84, cdw10=2).status == 0
+    seen: list[type[Entry]] = []
+    unanswered = []
 
-    def mute(_controller: LabController) -> Any:
-        raise DriveError("expected an answer, found none")
+    def mute(opcode: int, words: dict[str, Any], done: Callable[[], Answer]) -> Answer:
+        if opcode == IDENTIFY and MethodDone in seen and Unlocked not in seen:
+            unanswered.append(words["cdw10"])
+            raise OSError(errno.EINTR, "no completion")
+        return done()
 
-    monkeypatch.setattr(unlock, "facts", mute)
+    made.firmware, made.noted = mute, lambda entry: seen.append(type(entry))
     fit(made.run())
+    assert unanswered
 
 
+IDENTIFY, ACTIVE, ALLOCATED = 0x06, 0x02, 0x10
 GAPS = (NamespaceProfile(2, 0.25), NamespaceProfile(5, 0.25), NamespaceProfile(6, 0.25))
 
 

@@ -7,37 +7,44 @@ from pathlib import Path
 
 import pytest
 
-from eraser.drive.inspect import facts
-from eraser.drive.profile import propose
-from eraser.errors import BadInputError, DriveError
+from eraser.case.state import CaseState
+from eraser.errors import BadInputError
 from eraser.protocol.report import Verdict
+from eraser.state.journal import read
+from tests.lab.nvme.acts import Act
 from tests.lab.nvme.leftovers import Leftovers
+from tests.lab.nvme.nature import Nature
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile, Stated
+from tests.lab.nvme.spec import AdminOp, Reply
+from tests.unit.case.bed import Bed
 from tests.unit.case.test_restore import DRIVE, FORMAT_ONLY, PLAIN, fit, make_bed
-from tests.unit.controller.labdrive import LabController, lab_controller
 
 ODD = 2
 LEFT = Leftovers(namespaces=[NamespaceProfile(1, 0.5), NamespaceProfile(ODD, 0.25)])
 
 
-@pytest.fixture(autouse=True)
-def undescribed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """NSZE 0, as of another command set's namespace (Key Value)."""
-    real = LabController.identify_namespace
+class Undescribed(Nature):
+    """NSZE 0, as of another command set's namespace (Key Value): its host's kernel makes no disk of
+    it."""
 
-    def identify(self: LabController, nsid: int, *, attached: bool = True) -> object:
-        if nsid == ODD:
-            raise DriveError("Identify Namespace: expected a size, found 0")
-        return real(self, nsid, attached=attached)
+    def answers(self, act: Act) -> Reply | None:
+        command = act.command
+        if not act.is_admin(AdminOp.IDENTIFY) or command is None or command.nsid != ODD:
+            return None
+        return Reply(data=bytes(4096)) if command.cdw10 & 0xFF == 0 else None
 
-    monkeypatch.setattr(LabController, "identify_namespace", identify)
+
+def make_odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfile) -> Bed:
+    made = make_bed(tmp_path, monkeypatch, drive)
+    made.anew(nature=Undescribed())
+    made.leave(LEFT)
+    return made
 
 
 def test_a_sanitize_reaches_it_and_the_layout_is_put_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = make_bed(tmp_path, monkeypatch, DRIVE)
-    made.leave(LEFT)
+    made = make_odd(tmp_path, monkeypatch, DRIVE)
     report = made.run()
     fit(report)
     assert [method.verdict for method in report.methods] == [Verdict.ERASED] * 2
@@ -46,8 +53,7 @@ def test_a_sanitize_reaches_it_and_the_layout_is_put_right(
 def test_without_namespace_management_it_is_erased_and_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = make_bed(tmp_path, monkeypatch, _fixed(DRIVE))
-    made.leave(LEFT)
+    made = make_odd(tmp_path, monkeypatch, _fixed(DRIVE))
     report = made.run()
     assert [method.verdict for method in report.methods] == [Verdict.ERASED] * 2
     assert report.fit is False
@@ -57,19 +63,21 @@ def test_without_namespace_management_it_is_erased_and_held(
 def test_format_erases_what_it_can_name_and_nothing_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = make_bed(tmp_path, monkeypatch, FORMAT_ONLY)
+    made = make_odd(tmp_path, monkeypatch, FORMAT_ONLY)
     made.policy = PLAIN
-    made.leave(LEFT)
     report = made.run()
     assert made.names() == ["format_nvm"]
     assert report.fit is False
-    assert "namespaces 2 were not erased" in " ".join(report.reasons)
+    assert "no block device of [2]" in report.reasons[0]
+    restored = CaseState.of(read(made.files.journal)).restored
+    assert restored is not None
+    assert "namespaces 2 were not erased" in restored.problems[0]
 
 
-def test_no_profile_is_made_of_it(tmp_path: Path) -> None:
-    controller = lab_controller(tmp_path, left=LEFT)
+def test_no_profile_is_made_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make_odd(tmp_path, monkeypatch, DRIVE)
     with pytest.raises(BadInputError, match="describe themselves"):
-        propose(controller.identity(), facts(controller), ())
+        made.approved()
 
 
 def _fixed(drive: DriveProfile) -> DriveProfile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 
 from eraser.controller.spec import SanitizeLog
+from tests.lab.nvme.composed.host import Answer
 from tests.lab.nvme.leftovers import Leftovers
-from tests.unit.case.test_restore import DRIVE, FORMAT_ONLY, Bed, fit, make_bed
-from tests.unit.controller.labdrive import FULL, LabController, lab_controller
+from tests.unit.case.bed import Bed
+from tests.unit.case.test_restore import DRIVE, FORMAT_ONLY, fit, make_bed
+from tests.unit.controller.labdrive import FULL, lab_controller
 
 OPEN = Leftovers(verifying=True)
 EXIT = 5
@@ -41,16 +44,15 @@ def test_it_is_left_and_the_drive_is_erased(
 
 def test_a_drive_that_stays_in_it_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = make_bed(tmp_path, monkeypatch, DRIVE)
-    made.policy = replace(made.policy, limits=replace(made.policy.limits, stuck=0.2, sanitize=1))
+    made.policy = replace(made.policy, limits=replace(made.policy.limits, stuck=60, sanitize=600))
     made.leave(OPEN)
-    real = LabController.admin
 
-    def admin(self: LabController, opcode: int, **words: Any) -> Any:
+    def stays(opcode: int, words: dict[str, Any], done: Callable[[], Answer]) -> Answer:
         if opcode == 0x84 and words["cdw10"] == EXIT:
             words["cdw10"] = 7
-        return real(self, opcode, **words)
+        return done()
 
-    monkeypatch.setattr(LabController, "admin", admin)
+    made.firmware = stays
     report = made.run()
     assert not report.fit
     assert "Media Verification" in " ".join(report.reasons)

@@ -188,6 +188,10 @@ class Host:
         """
         length = max(len(send), receive)
         self.ram[_DATA + shift : _DATA + shift + len(send)] = send
+        if queue == 0:
+            # A feature without data is answered with none: what an earlier command had left in the
+            # buffer would pass for it.
+            self.ram[_DATA + shift : _DATA + shift + receive] = bytes(receive)
         first = RAM_AT + (_DATA + shift if prp1 is None else prp1)
         second = self._second(shift, length)
         beside = len(metadata) if isinstance(metadata, bytes) else metadata

@@ -69,16 +69,22 @@ def shipped(*, visited: bool = True, subsystem_reset: bool = False) -> Policy:
 
 
 def attempt(
-    drive: Description, directory: Path, policy: Policy, *, seed: int = 1, size: int = 16 << 20
+    drive: Description,
+    directory: Path,
+    policy: Policy,
+    *,
+    seed: int = 1,
+    size: int = 16 << 20,
+    kernel: type[Kernel] = Kernel,
 ) -> Trial:
     """Try one; its files stay in ``directory``. Raises DriveError for a drive that hangs."""
     with bench(drive, directory, size=size) as (served, host, clock):
-        kernel = Kernel(host, directory / "root")
+        running = kernel(host, directory / "root")
         # By the seed too: whether a lie is met may hang on a few places.
-        machine = linux(kernel, clock, random.Random(f"eraser {seed}").randbytes)
+        machine = linux(running, clock, random.Random(f"eraser {seed}").randbytes)
         profile = profile_of(machine)
         FirstTenant(host, seed).stay()
-        kernel.reset()
+        running.reset()
         report = erase(machine, directory, profile, policy)
         with served.lock:
             truth = served.nature.truth()

@@ -70,7 +70,7 @@ class _Answerer(Answerer):
         pass
 
 
-class _Processes(children.Processes):
+class LabProcesses(children.Processes):
     """Programs that are played, and children that are this process."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -144,7 +144,7 @@ def linux(kernel: Kernel, clock: Clock, chance: Callable[[int], bytes] = os.uran
     host = sysfs.Host(
         kernel.root,
         clock=_Clock(clock),
-        processes=_Processes(kernel),
+        processes=LabProcesses(kernel),
         devices=_Devices(kernel),
         chance=chance,
     )

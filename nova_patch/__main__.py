@@ -92,6 +92,7 @@ def _digests(options: Any) -> int:
     rows = json.loads(compat.TABLE.read_text()) if compat.TABLE.exists() else {}
     known = rows.get(environment.nova, {}).get("mechanism", "born_reserved")
     mechanism = options.mechanism or known
+    # Measured, and not looked up: a new release has no row yet.
     row = asdict(compat.measure(environment.nova, mechanism, environment.top))
     version = row.pop("version")
     if options.write:

@@ -45,6 +45,7 @@ def reserve(provider: Any, tree: Any) -> None:
     if not tree.exists(provider.name):
         return
     inventory = tree.data(provider.name).inventory
+    # ProviderTree.data() hands out a copy: it is written back below.
     for record in inventory.values():
         record["reserved"] = record["total"]
     tree.update_inventory(provider.name, inventory)
@@ -60,6 +61,7 @@ def keep_reserved(provider: Any, tree: Any, before: Mapping[str, int]) -> None:
     inventory = tree.data(provider.name).inventory
     lost = [name for name in inventory if before.get(name) and "reserved" not in inventory[name]]
     for name in lost:
+        # Placement refuses more reserved than there is (400).
         inventory[name]["reserved"] = min(before[name], inventory[name]["total"])
         LOG.info("%s stays reserved, although Nova corrects its inventory", provider.name)
     if lost:
@@ -78,8 +80,10 @@ def wrap(original: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(original)
     def update_provider_tree(self: Any, provider_tree: Any, *args: Any, **kwargs: Any) -> None:
+        # Looked at first: Nova's own step writes inventory and traits into this very tree.
         before = known(self, provider_tree)
         new = self.is_otu and self.resource_class not in before
+        # What else it is given differs between releases of Nova.
         original(self, provider_tree, *args, **kwargs)
         if new:
             reserve(self, provider_tree)

@@ -75,6 +75,7 @@ def installed_version() -> str:
 def installed_top() -> Path:
     """The directory that holds the package ``nova``, which is not imported."""
     spec = importlib.util.find_spec("nova")
+    # What pip leaves of a removed Nova is a package of the namespace kind, without an origin.
     if spec is None or spec.origin is None:
         raise PatchError("expected the package nova, found none; give nova-compute's Python")
     return Path(spec.origin).parent.parent
@@ -93,10 +94,12 @@ def release(version: str) -> Release:
             "patch was not tested with it; install one of these, or remove the patch with "
             "python3 -m nova_patch remove"
         )
+    # The table has the newest release first (__main__._digests): this is its series' newest.
     return known.get(version) or like[0]
 
 
 def _series(version: str) -> str:
+    # Nova gives each half-yearly release a number of its own; what follows the dot are its fixes.
     return version.partition(".")[0]
 
 

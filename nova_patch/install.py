@@ -140,6 +140,7 @@ def install(python: str) -> Status:
     try:
         if not _is_intact(copy):
             _copy(environment, copy)
+        # Older copies go last: until this file names the new one, it names one of them.
         _write(environment.pth, pth_line(name))
         for other in environment.copies:
             if other != copy:
@@ -161,6 +162,7 @@ def remove(python: str) -> Status:
         for copy in environment.copies:
             _delete(copy)
         environment.pth.unlink(missing_ok=True)
+        # What a _write left that was cut off before its rename.
         for part in environment.site.glob(f".{PTH}.*"):
             part.unlink(missing_ok=True)
     except OSError as error:
@@ -177,6 +179,7 @@ def status(python: str) -> Status:
         left = environment.copies
         detail = f"left over: {left[0]}; remove deletes it" if left else "not installed"
         return Status(ABSENT, None, environment.nova, detail)
+    # A damaged copy is loaded too, and refuses when nova-compute starts (start.admit).
     intact = [copy for copy in environment.copies if _is_intact(copy)]
     loaded = [copy for copy in intact if f"{copy.name}.boot" in environment.waiting]
     if not loaded:
@@ -204,6 +207,8 @@ def pth_line(name: str) -> str:
         f"nova-compute must not start (nvme-quarantine patch): expected the package {name} beside "
         f"{PTH}, found: %s; install the patch again, or remove {PTH}"
     )
+    # `site` runs a line of a .pth file only where it begins with `import`, and each line by itself.
+    # What the refusal needs are defaults of its arguments: Python forgets `error` after its clause.
     code = f"""\
 try:
     import {name}.boot
@@ -236,6 +241,7 @@ except PatchError as error:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     except subprocess.TimeoutExpired as error:
         raise PatchError(f"expected {environment.python} to end in 60 s, killed it") from error
+    # The last line is the reason in both: our refusal's words, and the end of a traceback.
     refusal = (done.stderr.strip().splitlines() or ["no message"])[-1] if done.returncode else ""
     return done.stdout.strip(), refusal
 
@@ -251,12 +257,14 @@ def _copy(environment: Environment, target: Path) -> None:
     _delete(target)
     made = Path(tempfile.mkdtemp(prefix=f"{tree.PREFIX}new-", dir=environment.site))
     try:
+        # mkdtemp lets its owner in alone, and nova-compute is another user.
         made.chmod(0o755)
         for path in tree.files(PACKAGE):
             shutil.copyfile(path, made / path.name)
             (made / path.name).chmod(0o644)
             _sync(made / path.name)
         _sync(made)
+        # Its files are on the disk before it has its name: after a power loss none is half there.
         made.rename(target)
         _sync(target.parent)
     except OSError:
@@ -295,6 +303,7 @@ def _write(path: Path, text: str) -> None:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
+        # mkstemp lets its owner in alone, and nova-compute is another user.
         os.chmod(name, 0o644)
         os.replace(name, path)
         _sync(path.parent)

@@ -45,6 +45,7 @@ def _wrap_init_dev_details(original: Callable[..., None]) -> Callable[..., None]
             raise exception.PciConfigInvalidSpec(
                 reason=f"expected true or false for {TAG}, found {self.tags[TAG]!r}"
             )
+        # Nova 32 and later refuse it in these words (nova/pci/devspec.py).
         if word == "true" and not nova.conf.CONF.pci.report_in_placement:
             raise exception.PciConfigInvalidSpec(
                 reason=f"{TAG}=true requires pci.report_in_placement to be enabled"
@@ -98,6 +99,7 @@ def _wrap_update_provider_tree(original: Callable[..., None]) -> Callable[..., N
 
 
 def _is_claimed(dev: Any) -> bool:
+    # A field of a Nova object that was never set raises when it is read; `in` asks whether it was.
     return "instance_uuid" in dev and bool(dev.instance_uuid)
 
 
@@ -117,6 +119,8 @@ def _wrap_claim_resources(original: Callable[..., Any]) -> Callable[..., Any]:
                 # An evacuating instance also has allocations on its old host.
                 continue
             if managed:
+                # Without a time it is stale, even where regular refreshes are turned off
+                # (SchedulerReportClient._associations_stale).
                 self.reportclient._association_refresh_time.pop(uuid, None)
         return original(self, allocations)
 

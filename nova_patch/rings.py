@@ -120,6 +120,7 @@ def _wrap_get_consumer(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def get_allocs_for_consumer(*args: Any, **kwargs: Any) -> Any:
         answer = original(*args, **kwargs)
+        # The third, after the client itself and the context.
         _quietly(lambda: _remember(_values(original, args, kwargs)[2], answer))
         return answer
 
@@ -230,11 +231,13 @@ def _wait_for_another(client: Any, context: Any, consumer: str) -> None:
             try:
                 has = client.get_allocs_for_consumer(context, consumer)["allocations"]
             except Exception as error:
+                # Placement or Keystone may be away for a moment: the next try may be answered.
                 LOG.debug("asked for the allocations of %s: %s", consumer, error)
                 continue
             _ring_for(client, left.difference(has))
             left = left.intersection(has)
 
+    # A daemon: nova-compute's end does not wait for a hint.
     threading.Thread(target=_quietly, args=(wait,), name=WAITER, daemon=True).start()
 
 

@@ -56,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         page.write_comparison(arguments.html, before, after, found)
     if arguments.format == "json":
+        # asdict() leaves properties out, and programs want the verdict.
         plain = asdict(found) | {"worst": asdict(found.worst), "passed": found.passed}
         print(json.dumps(plain))
     else:

@@ -17,6 +17,7 @@ def _above_zero(text: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
+    # A NaN is above nothing: it is refused here as well.
     if not 0 < value < 1e18:
         raise argparse.ArgumentTypeError(f"expected a number above 0, found {text!r}")
     return value
@@ -54,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 where there is a level."""
+    # A size above 0 that rounds to 0 bytes would be no size for grade().
     size = max(1, round(arguments.size * 1e9))
     found = grade(
         size,

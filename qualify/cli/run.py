@@ -36,6 +36,7 @@ def size(text: str) -> int:
 
 
 def _number(text: str) -> int:
+    # isdecimal() alone lets the digits of other scripts in.
     if not (text.isascii() and text.isdecimal() and 0 < int(text) <= 1_000_000):
         raise argparse.ArgumentTypeError(f"expected a number from 1 on, found {text!r}")
     return int(text)
@@ -224,6 +225,7 @@ def _refuse_changes(arguments: argparse.Namespace) -> None:
     of_place = ("size", "readonly", "overwrite", "no_fill")
     of_load = ("seconds", "rounds", "mix_70_30", "engine", "depth", "jobs")
     for name in (*of_place, *of_load):
+        # Each of them is None or False unless it was given: 0 is no value of any.
         if getattr(arguments, name):
             raise BadInputError(
                 f"{arguments.preset} is the source's own line: expected no "

@@ -77,6 +77,7 @@ def parse(text: str) -> Sample:
         ) from error
     root = _Branch(document, "fio's answer")
     jobs = root.get("jobs")
+    # --group_reporting makes one group of all jobs.
     if not isinstance(jobs, list) or len(jobs) != 1:
         raise FioError("expected one group of jobs in fio's answer, found another number of them")
     job = _Branch(jobs[0], "jobs[0]")
@@ -164,6 +165,7 @@ class _Branch:
 
 
 def _count(value: object, name: str) -> int:
+    # To Python JSON's true is the number 1.
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
         raise FioError(f"expected a count for {name}, found {str(value)[:40]!r}")
     return value

@@ -36,6 +36,7 @@ class Preset:
 
 def source_options(access: str, stem: str) -> tuple[str, ...]:
     """The source's fio line, word for word; ``stem`` is ``/mnt/test`` there."""
+    # Not made of SOURCE_LOAD: a quotation does not change with numbers of ours.
     return (
         "--bs=4k",
         "--direct=1",

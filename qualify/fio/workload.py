@@ -123,8 +123,10 @@ def fill_options(place: Place, load: Load) -> tuple[str, ...]:
         f"--bs={MIB}",
         f"--ioengine={load.engine}",
         "--iodepth=8",
+        # Each further job would write all of the place once more.
         "--numjobs=1",
         "--direct=1",
+        # New content in each block: a drive that compresses would else keep next to nothing.
         "--refill_buffers",
         "--group_reporting",
     )

@@ -110,6 +110,7 @@ def render_comparison(before: Result, after: Result, found: Comparison) -> str:
 
 def _page(title: str, heading: str, body: Iterable[str]) -> str:
     template = importlib.resources.files(__package__ or "").joinpath("page.html")
+    # A dollar sign in a value stays as it is: the template alone is searched for them.
     return string.Template(template.read_text(encoding="utf-8")).substitute(
         title=escape(words.printable(title)), heading=heading, body="\n".join(body)
     )

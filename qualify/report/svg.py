@@ -15,6 +15,7 @@ def number(value: float) -> str:
 
 def picture(width: float, height: float, title: str, parts: Iterable[str]) -> str:
     """One drawing that grows and shrinks with the page; ``title`` is for those who cannot see."""
+    # escape() takes quotation marks too, so no title ends the attribute.
     return (
         f'<svg viewBox="0 0 {number(width)} {number(height)}" role="img" '
         f'aria-label="{escape(title)}">{"".join(parts)}</svg>'

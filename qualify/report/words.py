@@ -50,6 +50,7 @@ def size(count: int) -> str:
 def change(ratio: float) -> str:
     """``+3.1 %``."""
     text = f"{(ratio - 1) * 100:+.1f} %"
+    # A change that rounds to nothing has a sign by chance.
     return "0.0 %" if text[1:] == "0.0 %" else text
 
 

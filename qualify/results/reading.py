@@ -23,6 +23,7 @@ def read(path: Path) -> Result:
     """Raises :class:`BadInputError` for what is no result."""
     try:
         with path.open("rb") as file:
+            # One byte beyond the limit tells that there is more; the rest is not read.
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise BadInputError(f"expected a result in {path}, found {error.strerror}") from error

@@ -18,6 +18,7 @@ def find(ask: Ask) -> Reply:
     query = DriveQuery(words.get("model"), words.get("serial"), words.get("firmware"))
     found = drives.page(ask.plane, query, limit=ask.limit, after=words.get("marker", ""))
     said: dict[str, Any] = {"drives": [line(one) for one in found]}
+    # Whether there are more is not asked: after a full page the next one may be empty.
     if len(found) == ask.limit:
         said["drives_links"] = [{"rel": "next", "href": ask.link({"marker": found[-1].digest})}]
     return Reply(said)

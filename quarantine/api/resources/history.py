@@ -67,6 +67,7 @@ OPERATIONS: Final = (
         query={
             **FILTERS,
             "limit": schemas.LIMIT,
+            # Databases have 64 bits for the number of a line.
             "marker": {"type": "integer", "minimum": 0, "maximum": 2**62},
         },
         response=schemas.page("history", schemas.LINE_OF_A_SLOT),

@@ -66,6 +66,7 @@ def _behind(word: MaintenanceWord) -> tuple[int, ...] | None:
 
 
 def _subject(words: str) -> Subject:
+    # A slot is typed as HOST/PCI-ADDRESS, a host without a slash.
     return Subject.of(slot(words)) if "/" in words else Subject(words)
 
 

@@ -147,6 +147,7 @@ class Enrolment:
     def __str__(self) -> str:
         """As in ``2 free, 1 in_use``."""
         counts = Counter(str(one.fate) for one in self.slots)
+        # Fates that we know come first, in our order; then what a later API may have beside them.
         known = {fate.value: counts[fate] for fate in EnrolmentFate if counts[fate]}
         return ", ".join(f"{count} {fate}" for fate, count in {**known, **counts}.items())
 

@@ -30,6 +30,8 @@ def _wide_trees(facts: Facts) -> Iterator[Finding]:
                 str(conf.source),
                 f"[workarounds]optimize_for_wide_provider_trees is false, and {named}",
             )
+        # depth-first takes all candidates of one host before it looks at the next: the first hosts
+        # may use up [placement]max_allocation_candidates.
         elif conf.strategy != "breadth-first":
             yield Finding(
                 str(conf.source),

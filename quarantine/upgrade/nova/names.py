@@ -72,4 +72,5 @@ def _trait(name: str) -> str:
 
 
 def _custom(name: str) -> str:
+    # As normalize_name does in os_resource_classes and in os_traits.
     return _CUSTOM + re.sub("[^0-9A-Za-z]+", "_", name).upper()

@@ -115,8 +115,10 @@ class Formatter:
         state, form = self._drive.state, self._drive.profile.format
         if nsid == BROADCAST_NSID and not form.broadcast:
             return refused(Status.INVALID_FIELD)
+        # Of a command that erases, bit 1 of FNA alone tells the scope, of its format as well; bit 0
+        # is of one that does not (Base 2.1, figure 188).
         everything = form.all_namespaces if erase == _SES_NONE else form.secure_all_namespaces
-        if everything or form.all_namespaces:
+        if everything:
             return list(state.namespaces)
         if nsid == BROADCAST_NSID:
             return state.attached  # the others are not reached (Base 5.14, operation scope)

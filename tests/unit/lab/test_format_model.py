@@ -44,13 +44,27 @@ def test_it_erases_its_namespace_alone(tmp_path: Path, erase: int) -> None:
     [
         (BROADCAST, PLAIN),
         (1, FormatProfile(secure_all_namespaces=True)),
-        (2, FormatProfile(all_namespaces=True)),
+        (2, FormatProfile(secure_all_namespaces=True, all_namespaces=True)),
     ],
 )
 def test_it_erases_all_namespaces(tmp_path: Path, nsid: int, form: FormatProfile) -> None:
     made = bench(tmp_path, form=form)
     assert made.format(USER_DATA, nsid) == 0
     assert SECRET not in made.stored()
+
+
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+def test_one_bit_of_fna_tells_the_scope_of_an_erase_and_the_other_of_a_plain_format(
+    tmp_path: Path, *, whole: bool, secure: bool
+) -> None:
+    form = FormatProfile(all_namespaces=whole, secure_all_namespaces=secure)
+    made = bench(tmp_path, form=form)
+    assert made.format(NONE | 1) == 0
+    assert [made.shift(nsid) for nsid in (1, 2)] == [12, 12 if whole else 9]
+    assert made.format(USER_DATA | 1) == 0
+    assert made.stored().count(SECRET) == (0 if secure else 2)
+    assert made.shift(2) == (12 if whole or secure else 9)
 
 
 def test_without_secure_erase_every_byte_stays(tmp_path: Path) -> None:

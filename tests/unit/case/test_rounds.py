@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -119,8 +118,9 @@ def test_disks_that_come_back_under_other_names_are_not_read(bed: Bed) -> None:
         live = done()
         if how is Reset.FUNCTION:
             shown = bed.kernel.forget_disk(1)
-            shown.rename(shown.with_name("nvme0n9"))
-            Path(bed.kernel.path(9)).touch()
+            other = f"{bed.kernel.name}n9"
+            shown.rename(shown.with_name(other))
+            (bed.kernel.root / "dev" / other).touch()
         return live
 
     bed.resetting = resetting

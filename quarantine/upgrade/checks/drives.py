@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Final
 
+from quarantine.record.words.clock import is_to_come
 from quarantine.record.words.states import State
 from quarantine.upgrade.checks.specs import line
 from quarantine.upgrade.facts import Facts, Role
@@ -59,12 +61,22 @@ def _bound(facts: Facts) -> Iterator[Finding]:
         if record is None or seen is None or record.state not in _AT_REST:
             continue
         told = heard[drive.slot.host]
+        if seen.driver == "nvme" or told is None:
+            continue
         # A hello from before the slot came into this state may still name the guest's driver.
-        if seen.driver != "nvme" and told is not None and told > record.entered_at:
+        if _is_later(told, record.entered_at, facts.now):
             yield Finding(
                 str(drive.slot),
                 f"{record.state}, and on the driver {seen.driver or 'of nobody'} of its host",
             )
+
+
+def _is_later(heard: datetime, entered: datetime, now: datetime | None) -> bool:
+    """Whether a hello came after the state began."""
+    if now is not None and is_to_come(heard, now) is not is_to_come(entered, now):
+        # The one to come was noted before our clock was set back, and the other since.
+        return is_to_come(entered, now)
+    return heard > entered
 
 
 def _models(facts: Facts) -> Iterator[Finding]:

@@ -565,6 +565,22 @@ def test_an_old_word_about_a_drive_in_use_is_no_wrong_driver(cloud: Cloud) -> No
     assert "driver-at-rest" not in found(cloud.facts(hosts=(before,)))
 
 
+@pytest.mark.parametrize(
+    ("heard", "entered", "wrong"),
+    [(3600, 0, False), (0, 3600, True), (3600, 3500, True), (3500, 3600, False), (50, 0, True)],
+    ids=["old hello", "old state", "both old, hello last", "both old, state last", "apart"],
+)
+def test_a_word_from_before_our_clock_was_set_back_is_older_than_what_came_since(
+    cloud: Cloud, heard: int, entered: int, *, wrong: bool
+) -> None:
+    """Seconds after now: what is noted of far later than now was noted before the clock was set."""
+    now = cloud.facts().slots[1].entered_at + timedelta(days=1)
+    host = host_record((seen(FREE, driver="vfio-pci", identity=None), seen(USED)))
+    host = replace(host, heard_at=now + timedelta(seconds=heard))
+    facts = with_slot(cloud.facts(hosts=(host,)), FREE, entered_at=now + timedelta(seconds=entered))
+    assert ("driver-at-rest" in found(replace(facts, now=now))) is wrong
+
+
 def test_an_available_slot_with_its_certificate_is_rightly_free(cloud: Cloud) -> None:
     facts = with_slot(cloud.facts(), FREE, state=AVAILABLE, certificate="c")
     assert found(with_provider(facts, FREE, provider(FREE, reserved=0))) == {}

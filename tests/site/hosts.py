@@ -109,6 +109,8 @@ class Host:
     absent: dict[str, Drive] = field(default_factory=dict)
     cases: dict[str, Case] = field(default_factory=dict)
     guests: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    defined: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Guests that a power cut ended: libvirt keeps a persistent domain, which is off then."""
     owners: dict[str, str] = field(default_factory=dict)
     """Whom the gate let in last."""
     _accepted: dict[str, AcceptedOrder] = field(default_factory=dict)
@@ -158,11 +160,13 @@ class Host:
             self.starting(server, self.slot(address), drive)
             drive.user = drive.blocks = server
             self.changed(self.slot(address))
+        self.defined.pop(server, None)
         self.guests[server] = addresses
         return ""
 
     def stop_guest(self, server: str) -> None:
-        """It lets go of its drives."""
+        """It lets go of its drives, and libvirt forgets it."""
+        self.defined.pop(server, None)
         for address in self.guests.pop(server, ()):
             drive = self.drives.get(address)
             if drive is not None and drive.user == server:
@@ -172,11 +176,12 @@ class Host:
     # What happens to the machine.
 
     def power_off(self) -> None:
-        """Guests and erases end; journals stay."""
+        """Guests and erases end; journals and definitions of guests stay."""
         self.up = False
         self._boots += 1
-        for server in list(self.guests):
+        for server, addresses in list(self.guests.items()):
             self.stop_guest(server)
+            self.defined[server] = addresses
 
     def power_on(self) -> None:
         """Erases go on where they were; nothing for a host that is on."""
@@ -241,7 +246,7 @@ class Host:
         drive = self.drives.get(address)
         if drive is None:
             self._refuse(order, Outcome.ABSENT)
-        elif drive.user is not None:
+        elif drive.user is not None or any(address in held for held in self.defined.values()):
             self._in_use[order.order_id] = order.look, self._refuse(order, Outcome.IN_USE)
         elif drive.identity != order.identity:
             self._refuse(order, Outcome.WRONG_DRIVE)
@@ -382,8 +387,8 @@ class Host:
             for each in Defence
         )
         domains = tuple(
-            DomainSeen(server, f"instance-{server[:8]}", addresses, True, True)
-            for server, addresses in sorted(self.guests.items())
+            DomainSeen(server, f"instance-{server[:8]}", addresses, server in self.guests, True)
+            for server, addresses in sorted((self.guests | self.defined).items())
         )
         return GateTestimony(defences, domains, tuple(self._tickets.values()), ())
 

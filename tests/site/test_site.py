@@ -223,6 +223,34 @@ def test_a_host_that_is_switched_on_twice_erases_no_faster() -> None:
         site.close()
 
 
+def test_after_a_power_cut_a_guest_is_still_defined_and_its_drive_not_idle() -> None:
+    """libvirt keeps a persistent domain, and whoever starts it finds its drive as it was."""
+    script = replace(short(1, "swarm", 0.0), hosts=1, slots=1, gate=False)
+    world = World(script.seed)
+    site = Site(script, world, frozenset())
+    try:
+        (host,) = site.hosts.values()
+        ((address, drive),) = host.drives.items()
+        assert host.start_guest("server-1", (address,)) == ""
+        host.power_off()
+        host.power_on()
+        assert drive.user is None
+        site.begin()
+        world.run(300.0)
+        assert drive.blocks is not None, "nobody erases the drive of a guest that is off"
+        told = site.plane.assembly().store.host(host.name)
+        assert told is not None
+        assert told.hello is not None
+        assert told.hello.gate is not None
+        (domain,) = told.hello.gate.domains
+        assert (domain.uuid, domain.addresses, domain.running) == ("server-1", (address,), False)
+        host.stop_guest("server-1")
+        world.run(900.0)
+        assert drive.blocks is None
+    finally:
+        site.close()
+
+
 def test_each_fault_can_be_played() -> None:
     chance = Random(1)
     deeds = tuple(

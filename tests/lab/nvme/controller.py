@@ -77,6 +77,9 @@ class Controller:
         """Controller Level Reset (Base 3.7.2) of this function; None: part of a wider one."""
         self.drive.formatter.halt(self)
         self.drive.features.reset()
+        if self.drive.state.firmware.by_controller and self.drive.state.firmware.waits:
+            self.drive.state.firmware.activate()
+            self.drive.save()
         self.drive.veil.lift()
         self.events_masked = False
         if how:

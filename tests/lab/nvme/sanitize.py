@@ -48,6 +48,8 @@ class Sanitizer:
             return refused(Status.SANITIZE_IN_PROGRESS, retry=True)
         if drive.state.firmware.waits:
             # Any Sanitize, whatever its action, while a reset has firmware to activate (Base 5.24).
+            if drive.state.firmware.by_controller:
+                return refused(Status.FIRMWARE_AWAITS_CONTROLLER_RESET)
             return refused(Status.FIRMWARE_AWAITS_SUBSYSTEM_RESET)
         if action == SanitizeAction.EXIT_VERIFICATION:
             return self._exit_verification()

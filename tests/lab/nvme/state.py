@@ -41,6 +41,7 @@ class FirmwareState:
     revisions: list[str]
     active: int = 1
     next: int = 0  # slot that a reset of the subsystem or a power cycle activates, 0 is no change
+    by_controller: bool = False  # a reset of the controller does so too
 
     @property
     def waits(self) -> bool:

@@ -190,6 +190,19 @@ def test_firmware_that_waits_for_a_reset_of_the_subsystem_keeps_the_drive_from_s
     assert made.wait_sanitize().outcome == 1
 
 
+def test_firmware_that_a_reset_of_the_controller_activates_waits_no_longer_than_that(
+    made: Bench,
+) -> None:
+    state = FirmwareState(["GDC5602Q", "GDC5603Q", ""], 1, 2, by_controller=True)
+    leftovers.apply(made.drive, Leftovers(firmware=state))
+    assert made.sanitize(2) == 0x111
+    made.controller.reset()
+    assert made.log(3)[0] == 2
+    assert made.identify(1)[64:72] == b"GDC5603Q"
+    assert made.reborn().log(3)[0] == 2
+    assert made.sanitize(2) == 0
+
+
 def test_protection_until_a_power_cycle_and_for_ever(made: Bench) -> None:
     def protect(state: int) -> int:
         return status(made.admin(9, nsid=1, cdw10=0x84, cdw11=state).status)

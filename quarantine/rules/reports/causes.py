@@ -20,7 +20,7 @@ from quarantine.record.words.reasons import HoldCode
 def of_unproved(order: EraseOrder, report: EraseReport) -> HoldCode:
     """Of a report whose verdict is not erased, or unknown."""
     read = () if report.verification is None else report.verification.namespaces
-    if any(n.canaries or n.unchanged for n in read) or any(came_back(report.visits)):
+    if _survived(report):
         return HoldCode.DATA_LEFT
     # A lock before the command that failed by it: the lock is what a person can take off.
     if _blocked(report):
@@ -68,6 +68,21 @@ def of_unfit(
     if differs or report.profile_differences:
         return HoldCode.NOT_AS_PROFILE
     return HoldCode.CAPACITY_UNREAD if _unreached(order, report) else HoldCode.UNFIT
+
+
+def _survived(report: EraseReport) -> bool:
+    """Data outlived a command that the drive called done.
+
+    A drive that says that it refused or failed is no liar for what is left: the last owner's blocks
+    speak against it where any command was done, canaries where the last one was, since each command
+    gets its own.
+    """
+    read = () if report.verification is None else report.verification.namespaces
+    back = tuple(came_back(report.visits))
+    done = [method.verdict is Verdict.ERASED for method in report.methods] or [True]
+    blocks = any(n.unchanged for n in read) or any(act.unchanged for act in back)
+    canaries = any(n.canaries for n in read) or any(act.canaries for act in back)
+    return (blocks and any(done)) or (canaries and done[-1])
 
 
 def _condition(report: EraseReport) -> Condition | None:

@@ -70,9 +70,20 @@ def found(**changes: Any) -> dict[str, Any]:
     return {"facts_after": replace(FACTS, condition=Condition(**changes))}
 
 
+def refused(method: Any, after: Any = None) -> dict[str, Any]:
+    before = () if after is None else (after,)
+    return {"methods": (*before, replace(method, verdict=Verdict.NOT_ERASED))}
+
+
 CASES = [
     (NOT_CERTAIN, seen(canaries=1, unreadable=3), HoldCode.DATA_LEFT),
     (GONE_WRONG, showed(True, unchanged=2), HoldCode.DATA_LEFT),
+    # A drive that says itself that it erased nothing is no liar for what is left on it.
+    (GONE_WRONG, seen(canaries=1, unchanged=1) | refused(CRYPTO), HoldCode.COMMAND_FAILED),
+    (GONE_WRONG, showed(True, canaries=1, unchanged=1) | refused(CRYPTO), HoldCode.COMMAND_FAILED),
+    # The second command refused: its canaries stand, and the first one took what the owner left.
+    (GONE_WRONG, seen(canaries=1) | refused(FORMAT, after=CRYPTO), HoldCode.COMMAND_FAILED),
+    (GONE_WRONG, seen(unchanged=1) | refused(FORMAT, after=CRYPTO), HoldCode.DATA_LEFT),
     (GONE_WRONG, {}, HoldCode.NOT_ERASED),
     (NOT_CERTAIN, seen(unreadable=3), HoldCode.UNREADABLE),
     (NOT_CERTAIN, seen(changed=3), HoldCode.READS_DIFFER),

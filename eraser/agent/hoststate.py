@@ -26,7 +26,7 @@ from eraser.protocol.transport.believed import Believed
 from eraser.protocol.transport.signing import PrivateKey, verify_any
 from eraser.state import hostcard
 from eraser.state.hostcard import CARD_FILE, OrderHead
-from eraser.state.journal import alone, replace_durably
+from eraser.state.journal import alone, make_directory, replace_durably
 
 LOG = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def keygen(directory: Path, host: str, chance: Callable[[int], bytes] = os.urand
             "incarnation: move the old state directory away first, then register the host again "
             "with --replace"
         )
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_directory(directory)
     try:
         key = PrivateKey.from_pem((directory / KEY_FILE).read_bytes(), KEY_FILE)
     except FileNotFoundError:
@@ -101,7 +101,7 @@ class HostState:
         if os.path.lexists(directory / TICKETS_FILE):
             tickets = believed.read(self._read(TICKETS_FILE), TICKETS_FILE)
         self.believed = Believed(orders, tickets)
-        (directory / "orders").mkdir(exist_ok=True, mode=0o700)
+        make_directory(directory / "orders")
         self.unread: dict[str, str] = {}
         """The files of orders that the last :meth:`orders` could not read, and why."""
 

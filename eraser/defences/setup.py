@@ -12,7 +12,7 @@ from eraser.host import daemons, proc
 from eraser.host.sysfs import Host
 from eraser.protocol import codec
 from eraser.protocol.identity import pci_address
-from eraser.state.journal import replace_durably
+from eraser.state.journal import make_directory, replace_durably
 
 GROWN_UP = 5.0
 """Seconds after its start until a daemon surely takes SIGHUP for a wish, and does not end by it."""
@@ -55,7 +55,7 @@ def setup_file(state_dir: Path) -> Path:
 def save(state_dir: Path, setup: Setup) -> None:
     """Raises ``OSError``."""
     path = setup_file(state_dir)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(path.parent)
     replace_durably(path, codec.canonical(setup) + b"\n")
 
 

@@ -15,7 +15,7 @@ from eraser.errors import BadInputError, DriveError
 from eraser.host.sysfs import Host, PciFunction
 from eraser.protocol import codec
 from eraser.protocol.identity import pci_address
-from eraser.state.journal import replace_durably
+from eraser.state.journal import make_directory, replace_durably
 
 _IDS = ("vendor", "device", "subsystem_vendor", "subsystem_device")
 
@@ -140,5 +140,5 @@ def load(state_dir: Path) -> Memory:
 def save(state_dir: Path, memory: Memory) -> None:
     """Raises ``OSError``."""
     path = memory_file(state_dir)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(path.parent)
     replace_durably(path, codec.canonical(memory) + b"\n")

@@ -73,7 +73,7 @@ def _by_hand(state_dir: Path, address: str) -> str:
         place = CasePlace(state_dir, name)
         try:
             # Two looks for files decide it in most cases, without loading anything more.
-            if not _is_there(place.journal) or _is_there(place.report_file):
+            if not place.interrupted():
                 continue
         except OSError:
             if _is_anothers(state_dir, name, address):
@@ -88,16 +88,6 @@ def _by_hand(state_dir: Path, address: str) -> str:
                 where = place.directory
                 return f"begun by hand, in {where}; call 'nvme-eraser erase' again to end it"
     return ""
-
-
-def _is_there(path: Path) -> bool:
-    """Unlike ``Path.exists``, which takes whatever cannot be looked at for absent from Python 3.14
-    on."""
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return True
 
 
 @dataclass(frozen=True)

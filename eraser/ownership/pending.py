@@ -9,7 +9,7 @@ from eraser.errors import BadInputError
 from eraser.ownership import store
 from eraser.protocol import codec
 from eraser.protocol.ticket import Ticket
-from eraser.state.journal import alone, replace_durably, sync_directory
+from eraser.state.journal import alone, make_directory, replace_durably, sync_directory
 
 LOG = logging.getLogger(__name__)
 
@@ -24,7 +24,8 @@ def _file(state_dir: Path, address: str) -> Path:
 
 def put(state_dir: Path, ticket: Ticket) -> bool:
     """Keeps a ticket, durably, unless a newer one of its slot is there; whether it is kept now."""
-    _directory(state_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not _directory(state_dir).is_dir():
+        make_directory(_directory(state_dir))
     # A worker that is being replaced may take an older one meanwhile.
     with alone(_directory(state_dir)):
         known = get(state_dir, ticket.slot.address)

@@ -44,10 +44,24 @@ class CasePlace:
         return self.directory / "journal.jsonl"
 
     def finished(self) -> bool:
-        """Whether the case has ended with a report."""
-        return self.report_file.exists()
+        """Whether the case has ended with a report. Raises ``OSError`` where nobody can tell."""
+        return is_there(self.report_file)
+
+    def interrupted(self) -> bool:
+        """Whether the case was begun and has not ended. Raises ``OSError`` as :meth:`finished`."""
+        return is_there(self.journal) and not self.finished()
 
     @property
     def report_file(self) -> Path:
         """The report of a finished case."""
         return self.directory / "report.json"
+
+
+def is_there(path: Path) -> bool:
+    """Unlike ``Path.exists``, which takes whatever cannot be looked at for absent from Python 3.14
+    on. Raises ``OSError``."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True

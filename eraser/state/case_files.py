@@ -210,15 +210,16 @@ class CaseFiles(CasePlace):
 
 
 def by_hand(state_dir: Path, address: str) -> Iterator[CaseFiles]:
-    """Erases of a slot by hand that were interrupted. One whose request cannot be read is nobody's:
-    its slot is not known."""
+    """Erases of a slot by hand that were interrupted. One that cannot be read is nobody's: its slot
+    is not known, and it must not keep the erase of every other slot."""
     cases = state_dir / "cases"
     for path in sorted(cases.iterdir()) if cases.is_dir() else ():
         files = CaseFiles(state_dir, path.name)
-        if files.finished() or not files.journal.exists():
-            continue
-        # A request that cannot be read names no slot, so it cannot speak against this one.
-        with contextlib.suppress(BadInputError):
+        # Whatever cannot be read keeps guests away until a person has looked
+        # (eraser.ownership.cases).
+        with contextlib.suppress(BadInputError, OSError):
+            if not files.interrupted():
+                continue
             request = files.request()
             if not request.order_id and request.slot.address == address:
                 yield files

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -189,3 +191,24 @@ def test_an_erase_that_a_person_broke_off_is_over_when_another_begins(
     assert bed.run().verdict is Verdict.ERASED
     assert read_case(state, SLOT.address).standing is not CaseStanding.OPEN
     assert other_slot.journal.exists(), "another slot's is none of its business"
+
+
+def test_a_case_that_cannot_be_read_keeps_no_other_erase(
+    bed: Bed, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A damaged directory on the host's disk: each slot of the host raised before its erase."""
+    elsewhere = dataclasses.replace(REQUEST, slot=Slot(SLOT.host, "0000:02:00.0"))
+    damaged = CaseFiles.of(state, elsewhere)
+    damaged.make()
+    plain = Path.stat
+
+    def stat(path: Path, **options: bool) -> os.stat_result:
+        if path.parent == damaged.directory:
+            raise OSError(errno.EUCLEAN, "Structure needs cleaning", str(path))
+        return plain(path, **options)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    assert bed.run().verdict is Verdict.ERASED
+    assert damaged.directory.is_dir(), "it is a person's to look at"
+    with pytest.raises(OSError, match="Structure"):
+        damaged.finished()

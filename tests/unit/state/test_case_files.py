@@ -3,30 +3,61 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from eraser.agent.hoststate import keygen
+from eraser.defences import setup
+from eraser.host import slotwatch
+from eraser.ownership import pending
 from eraser.protocol.identity import Slot
 from eraser.state.case_files import CaseFiles
+from tests.unit.ownership.parts import TICKET
+
+SLOT = Slot("host", "0000:01:00.0")
 
 
-def test_every_new_directory_has_its_name_on_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is synced inside of one is lost with its name, the journal too."""
-    kept = set[Path]()
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> set[Path]:
+    """Directories whose names are on the disk."""
+    found = set[Path]()
 
     def fsync(descriptor: int) -> None:
-        directory = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
-        kept.update(path for path in directory.iterdir() if path.is_dir())
+        synced = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if synced.is_dir():
+            found.update(path for path in synced.iterdir() if path.is_dir())
 
     monkeypatch.setattr(os, "fsync", fsync)
-    files = CaseFiles.of_slot(tmp_path / "srv" / "state", Slot("host", "0000:01:00.0"))
-    files.make()
+    return found
+
+
+KEEPERS: list[Callable[[Path], object]] = [
+    lambda state: CaseFiles.of_slot(state, SLOT).make(),
+    lambda state: pending.put(state, TICKET),
+    lambda state: setup.save(state, setup.Setup(slots=())),
+    lambda state: slotwatch.save(state, slotwatch.Memory()),
+    lambda state: keygen(state, "host"),
+]
+
+
+@pytest.mark.parametrize("keep", KEEPERS)
+def test_every_new_directory_has_its_name_on_the_disk(
+    tmp_path: Path, kept: set[Path], keep: Callable[[Path], object]
+) -> None:
+    """What is synced inside of one is lost with its name, the journal too."""
+    keep(tmp_path / "srv" / "state")
     made = {path for path in tmp_path.rglob("*") if path.is_dir()}
-    assert files.directory in made
+    assert tmp_path / "srv" / "state" in made
     assert kept == made
+
+
+def test_the_name_of_a_directory_that_was_there_is_synced_again(
+    tmp_path: Path, kept: set[Path]
+) -> None:
+    files = CaseFiles.of_slot(tmp_path / "srv" / "state", SLOT)
+    files.make()
     kept.clear()
     files.make()
     assert files.state_dir in kept, "whoever made it may have died before its name was on the disk"

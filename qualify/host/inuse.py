@@ -54,9 +54,16 @@ def device_reasons(system: System, name: str, device: int) -> Iterator[str]:
         for major, _, minor in (numbers.partition(":") for numbers in nodes.values())
         if major.isdecimal() and minor.isdecimal()
     }
+    generic = _generic(system, name)
     yield from _swaps(system, lambda status: _is_device(status, devices))
     yield from _loops(system, lambda status: _is_device(status, devices))
-    yield from _openers(system, lambda status: _is_device(status, devices))
+    yield from _openers(
+        system,
+        lambda status: (
+            _is_device(status, devices)
+            or (stat.S_ISCHR(status.st_mode) and status.st_rdev == generic)
+        ),
+    )
 
 
 def file_reasons(system: System, path: Path) -> Iterator[str]:
@@ -130,6 +137,17 @@ def _holder(system: System, holder: str) -> str:
 
 def _is_device(status: os.stat_result, devices: set[int]) -> bool:
     return stat.S_ISBLK(status.st_mode) and status.st_rdev in devices
+
+
+def _generic(system: System, name: str) -> int | None:
+    """The number of a namespace's character device, by which a program uses it past every claim on
+    the disk:
+    ``ng0n1`` of ``nvme0n1`` (nvme_add_ns_cdev in drivers/nvme/host/core.c, since Linux 5.13)."""
+    node = name.replace("nvme", "ng", 1)
+    major, _, minor = system.text(f"/sys/class/nvme-generic/{node}/dev").partition(":")
+    if not (name.startswith("nvme") and major.isdecimal() and minor.isdecimal()):
+        return None
+    return os.makedev(int(major), int(minor))
 
 
 def _swaps(system: System, ours: _Test) -> Iterator[str]:

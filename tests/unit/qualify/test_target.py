@@ -344,6 +344,20 @@ def test_arrays_volumes_and_partitions(
     assert list(inuse.device_reasons(played, name, os.makedev(*numbers))) == reasons
 
 
+def test_a_program_that_has_the_character_device_open(played: System) -> None:
+    """A user-space stack on the same namespace: the kernel's claim knows nothing of it."""
+    generic = played.path("/sys/class/nvme-generic/ng0n1")
+    generic.mkdir(parents=True)
+    null = os.stat("/dev/null").st_rdev
+    (generic / "dev").write_text(f"{os.major(null)}:{os.minor(null)}\n")
+    played.path("/proc/7/comm").write_text("reactor_0\n")
+    played.path("/proc/7/fd/3").symlink_to("/dev/null")
+    reasons = list(inuse.device_reasons(played, "nvme0n1", os.makedev(259, 0)))
+    assert "process 7 (reactor_0) has it open" in reasons
+    others = list(inuse.device_reasons(played, "nvme1n1", os.makedev(259, 1)))
+    assert others == ["nvme1n1 is part of dm-0 (vg-data)"]
+
+
 def test_swap(played: System) -> None:
     file = played.path("/swapfile")
     file.write_bytes(bytes(4096))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from eraser.controller.spec import SanitizeState
-from eraser.ownership.model import Owner, SlotEntry
+from eraser.ownership.model import Owner, SlotEntry, SteadyTime
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.ticket import Counters
 
@@ -54,6 +55,41 @@ class CaseSeen:
     """The drive that the case's report is about."""
     detail: str = ""
     """For people, where the case is open."""
+
+
+@dataclass(frozen=True)
+class NewErase:
+    """An erase that is about to begin on the drive of a slot."""
+
+    address: str
+    identity: ControllerIdentity
+    at: str
+    """The host's time, for people."""
+    place: str = ""
+    """Where the drive is now (:class:`eraser.ownership.model.SlotEntry`)."""
+    away: str = ""
+    """What speaks against the tickets of earlier erases."""
+    again: bool = False
+    """This very case took this very drive before. It was not that of an owner whom nobody had read
+    by then; and one who got it since, by the gate, has it in the book. Not by a book that is
+    younger than that, or that doubts it, or where the slot's newest erase took another drive: then
+    a guest may have been adopted with it."""
+    by_hand: bool = False
+    """It may be of another drive than the slot's open case took: it ends no doubt."""
+
+
+@dataclass(frozen=True)
+class HostSeen:
+    """What the host shows of its domains as an erase begins."""
+
+    now: SteadyTime
+    domains: Mapping[str, str]
+    """Every domain that is defined or running, by uuid, and where it was found: a suspended
+    server's no longer names the address."""
+    running: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """Those that run, and every address that any definition of theirs names."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Where the drives of the other slots are whose owners were adopted unread, by address."""
 
 
 def left_slot(then: str, now: str) -> bool:

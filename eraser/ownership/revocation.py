@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from eraser.ownership.facts import CaseStanding, is_untouched
+from eraser.ownership.facts import CaseStanding, HostSeen, NewErase, is_untouched
 from eraser.ownership.model import Book, Owner, PciIds, SlotEntry, SteadyTime
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.ticket import LastOwner, TicketState
@@ -71,17 +71,16 @@ class Revocation:
     the slot's last owner had (it may be another), and where two may be the last."""
 
 
-def _went_without(
-    book: Book, address: str, owner: Owner, now: SteadyTime, named: Collection[str]
-) -> bool:
+def _went_without(book: Book, address: str, owner: Owner, seen: HostSeen) -> bool:
     """The domain runs, and was let in on other drives without this one since it had it.
 
     As after an unshelve to the same host. A suspended domain does not run, and one that resumes got
     all of its drives at one start, whichever of them it has back already.
     """
+    named = seen.running.get(owner.domain, ())
     others = (book.entry(other).owner for other in named if other != address)
     return address not in named and any(
-        other is not None and other.domain == owner.domain and _later(other, owner, now)
+        other is not None and other.domain == owner.domain and _later(other, owner, seen.now)
         for other in others
     )
 
@@ -92,21 +91,6 @@ def _later(one: Owner, other: Owner, now: SteadyTime) -> bool:
         return False
     before = other.let_in
     return before is None or before.boot != now.boot or before.seconds < one.let_in.seconds
-
-
-def _elsewhere(
-    book: Book, address: str, identity: ControllerIdentity
-) -> tuple[tuple[str, Owner], ...]:
-    """Who got this drive in another slot, and where.
-
-    Drives move: a boot deals the addresses out anew, or a person plugs one in elsewhere. The domain
-    of a guest that is off goes on naming the old address.
-    """
-    return tuple(
-        (entry.address, entry.owner)
-        for entry in book.entries
-        if entry.address != address and entry.owner and entry.owner.identity == identity
-    )
 
 
 def known_elsewhere(book: Book, address: str, identity: ControllerIdentity | None) -> str:
@@ -140,14 +124,7 @@ def _told_of(entry: SlotEntry, identity: ControllerIdentity) -> str:
     return ""
 
 
-def _unread(
-    book: Book,
-    address: str,
-    identity: ControllerIdentity,
-    domains: Collection[str],
-    running: Mapping[str, Collection[str]],
-    here: Mapping[str, str],
-) -> tuple[str, Owner] | None:
+def _unread(book: Book, erase: NewErase, seen: HostSeen) -> tuple[str, Owner] | None:
     """An owner of another slot that was adopted unread and may have this drive: it is of the same
     kind; and that slot.
 
@@ -156,18 +133,18 @@ def _unread(
     """
     for entry in book.entries:
         owner = entry.owner
-        if entry.address == address or owner is None or owner.identity is not None:
+        if entry.address == erase.address or owner is None or owner.identity is not None:
             continue
-        runs = entry.address in running.get(owner.domain, ())
+        runs = entry.address in seen.running.get(owner.domain, ())
         # Its drive is still where it was when the owner was adopted, so it is not this one.
-        if is_untouched(owner, here.get(entry.address, "")):
+        if is_untouched(owner, seen.places.get(entry.address, "")):
             continue
-        if owner.domain in domains and not runs and owner.pci == PciIds.of(identity):
+        if owner.domain in seen.domains and not runs and owner.pci == PciIds.of(erase.identity):
             return entry.address, owner
     return None
 
 
-def _is_known(book: Book, address: str, identity: ControllerIdentity, place: str) -> bool:
+def _is_known(book: Book, erase: NewErase) -> bool:
     """Somebody read this drive where no owner that was adopted unread had it.
 
     It was certified and its ticket held, or was used: not where the slot's owner was adopted unread
@@ -176,10 +153,10 @@ def _is_known(book: Book, address: str, identity: ControllerIdentity, place: str
     and so may one that a person let in. Or the slot's newest erase took it, in this boot and in
     this very place.
     """
-    if place and book.entry(address).place == place:
+    if erase.place and book.entry(erase.address).place == erase.place:
         return True
     return any(
-        _is_read(entry.owner, identity) or _was_certified(entry, identity)
+        _is_read(entry.owner, erase.identity) or _was_certified(entry, erase.identity)
         for entry in book.entries
         if not entry.doubted
     )
@@ -200,80 +177,92 @@ def _was_certified(entry: SlotEntry, identity: ControllerIdentity) -> bool:
     return kept.ticket.identity == identity
 
 
-def revoke(
-    book: Book,
-    address: str,
-    identity: ControllerIdentity,
-    domains: Mapping[str, str],
-    now: SteadyTime,
-    at: str,
-    running: Mapping[str, Collection[str]] | None = None,
-    away: str = "",
-    place: str = "",
-    here: Mapping[str, str] | None = None,
-    again: bool = False,
-    by_hand: bool = False,
-) -> Revocation | StillOwned:
+def revoke(book: Book, erase: NewErase, seen: HostSeen) -> Revocation | StillOwned:
     """Takes the slot from its owner, and the drive from its own, before the drive is erased.
 
-    ``domains`` has every domain that is defined or running, by uuid, and where it was found: a
-    suspended server's no longer names the address. ``running`` has those that run, and every
-    address that any definition of theirs names. An owner of an earlier incarnation is not let in,
-    and counts here all the same. ``away`` speaks against the tickets of earlier erases, and
-    ``place`` is where the drive is now (see :class:`SlotEntry`), and ``here`` has that of the other
-    slots whose owners were adopted unread. ``again``: this very case took this very drive before.
-    It was not that of an owner whom nobody had read by then; and one who got it since, by the gate,
-    has it in the book. Not by a book that is younger than that, or that doubts it, or where the
-    slot's newest erase took another drive: then a guest may have been adopted with it. One
-    ``by_hand`` may be of another drive than the slot's open case took: it ends no doubt.
+    An owner of an earlier incarnation is not let in, and counts here all the same.
     """
-    without: dict[str, SlotEntry] = {}
-    # The slot's owner, and whoever has this very drive by another slot's entry: drives move.
-    held = (address, book.entry(address).owner)
-    for where, owner in (held, *_elsewhere(book, address, identity)):
-        if owner is not None:
-            named = (running or {}).get(owner.domain, ())
-            left = _went_without(book, where, owner, now, named)
-            # The domain exists, so its guest may be started again, and would want this drive.
-            if owner.domain in domains and not left:
-                return StillOwned(owner, f"its domain stands in {domains[owner.domain]}", where)
-            if owner.let_in is not None and now.within(START_GRACE_SECONDS, owner.let_in):
-                return StillOwned(owner, "its start was let in a moment ago", where)
-            without[where] = parted(book.entry(where), owner, at)
-    mine = book.entry(address)
+    owners = _owners(book, erase)
+    still = _still_owned(book, owners, seen) or _maybe_owned(book, erase, seen)
+    if still is not None:
+        return still
+    book = _parted_from(book, owners, erase)
+    entry = _taken(book.entry(erase.address), erase)
+    # A resumed case changes nothing, and an equal book is not written again.
+    if entry != book.entry(erase.address):
+        book = book.with_entry(entry)
+    return Revocation(book, _last_owner(book, erase.identity))
+
+
+def _owners(book: Book, erase: NewErase) -> Mapping[str, Owner]:
+    """The slot's owner, and whoever has this very drive by another slot's entry, by address."""
+    mine = book.entry(erase.address).owner
+    owners = {} if mine is None else {erase.address: mine}
+    # Drives move: a boot deals the addresses out anew, or a person plugs one in elsewhere. The
+    # domain of a guest that is off goes on naming the old address.
+    for entry in book.entries:
+        owner = entry.owner
+        if entry.address != erase.address and owner and owner.identity == erase.identity:
+            owners[entry.address] = owner
+    return owners
+
+
+def _still_owned(book: Book, owners: Mapping[str, Owner], seen: HostSeen) -> StillOwned | None:
+    """The first of ``owners`` who may come back for the drive."""
+    for where, owner in owners.items():
+        left = _went_without(book, where, owner, seen)
+        # The domain exists, so its guest may be started again, and would want this drive.
+        if owner.domain in seen.domains and not left:
+            return StillOwned(owner, f"its domain stands in {seen.domains[owner.domain]}", where)
+        if owner.let_in is not None and seen.now.within(START_GRACE_SECONDS, owner.let_in):
+            return StillOwned(owner, "its start was let in a moment ago", where)
+    return None
+
+
+def _maybe_owned(book: Book, erase: NewErase, seen: HostSeen) -> StillOwned | None:
+    """An owner whose drive nobody read, and who may have this one, wherever it sits by now."""
+    mine = book.entry(erase.address)
     # A resumed case proved before that the drive is nobody's; the book must still be of that time.
-    took = again and bool(mine.place) and mine.took == identity and not mine.doubted
-    # An owner whose drive nobody read may have this one, wherever the drive sits by now.
-    maybe = _unread(book, address, identity, domains, running or {}, here or {})
-    if maybe is not None and not took and not _is_known(book, address, identity, place):
-        where, owner = maybe
-        return StillOwned(
-            owner, f"its domain stands in {domains[owner.domain]}", where, unread=True
-        )
-    # Nothing is refused from here on. Whoever lost a drive now is its last owner; older records go.
-    for one in without.values():
-        book = forgotten(book, one.last_identity, without)
-    entry = without.pop(address, book.entry(address))
-    for other in without.values():
-        book = book.with_entry(other)
-    # From here on no start may pass by a paper of before this erase.
+    if erase.again and mine.place and mine.took == erase.identity and not mine.doubted:
+        return None
+    maybe = _unread(book, erase, seen)
+    if maybe is None or _is_known(book, erase):
+        return None
+    where, owner = maybe
+    found = f"its domain stands in {seen.domains[owner.domain]}"
+    return StillOwned(owner, found, where, unread=True)
+
+
+def _parted_from(book: Book, owners: Mapping[str, Owner], erase: NewErase) -> Book:
+    """The book in which nobody has the slot or the drive."""
+    # Whoever lost a drive now is its last owner; older records go.
+    for owner in owners.values():
+        book = forgotten(book, owner.identity, owners)
+    for where, owner in owners.items():
+        book = book.with_entry(parted(book.entry(where), owner, erase.at))
+    return book
+
+
+def _taken(entry: SlotEntry, erase: NewErase) -> SlotEntry:
+    """The slot's entry from here on: no start may pass by a paper of before this erase."""
+    doubted, kept = entry.doubted, entry.ticket
     entry = voided(entry, "an erase began")
-    kept = entry.ticket
-    if kept is not None and kept.ticket.identity != identity:
+    if kept is not None and kept.ticket.identity != erase.identity:
         # Nobody knows any more where that drive is: its paper proves nothing of any other.
         void = dataclasses.replace(kept, state=TicketState.VOID, reason="another drive is erased")
-        entry = dataclasses.replace(entry, ticket=None if mine.doubted else void)
-    if mine.doubted and entry.last_identity not in (None, identity):
+        entry = dataclasses.replace(entry, ticket=None if doubted else void)
+    if doubted and entry.last_identity not in (None, erase.identity):
         # As its paper, if it was doubted: the doubt ends here, and would be forgotten with it.
         entry = dataclasses.replace(entry, last_owner=None, last_identity=None)
-    doubted = mine.doubted and by_hand
-    # A person's word was about the drive as it was: it does not outlive the erase.
-    entry = dataclasses.replace(entry, allowance=None, away=away, place=place, doubted=doubted)
-    entry = dataclasses.replace(entry, took=identity if place else None)
-    # A resumed case changes nothing, and an equal book is not written again.
-    if entry != book.entry(address):
-        book = book.with_entry(entry)
-    return Revocation(book, _last_owner(book, identity))
+    return dataclasses.replace(
+        entry,
+        # A person's word was about the drive as it was: it does not outlive the erase.
+        allowance=None,
+        away=erase.away,
+        place=erase.place,
+        doubted=doubted and erase.by_hand,
+        took=erase.identity if erase.place else None,
+    )
 
 
 def forgotten(book: Book, identity: ControllerIdentity | None, since: Collection[str]) -> Book:

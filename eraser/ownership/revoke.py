@@ -13,7 +13,7 @@ from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership import rest, revocation
 from eraser.ownership import store as books
 from eraser.ownership.cases import read_case
-from eraser.ownership.facts import CaseStanding, is_untouched
+from eraser.ownership.facts import CaseStanding, HostSeen, NewErase, is_untouched
 from eraser.ownership.model import SteadyTime
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.ticket import LastOwner
@@ -79,24 +79,26 @@ def revoke(
             if one.running
         }
         with books.opened(state_dir) as book:
-            found = revocation.revoke(
-                book.book,
-                address,
-                identity,
-                known,
+            seen = HostSeen(
                 SteadyTime.now(host),
-                host.clock.utc(),
+                known,
                 running,
-                away="it was erased by hand since" if by_hand else "",
-                place=PciFunction(host, address).place,
-                here={
+                {
                     entry.address: PciFunction(host, entry.address).place
                     for entry in book.book.entries
                     if entry.owner is not None and entry.owner.identity is None
                 },
+            )
+            erase = NewErase(
+                address,
+                identity,
+                host.clock.utc(),
+                place=PciFunction(host, address).place,
+                away="it was erased by hand since" if by_hand else "",
                 again=again,
                 by_hand=by_hand,
             )
+            found = revocation.revoke(book.book, erase, seen)
             if isinstance(found, revocation.StillOwned):
                 owner = found.owner
                 if found.unread:

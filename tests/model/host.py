@@ -14,7 +14,15 @@ from eraser.agent.hoststate import HostState, OrderRefusedError
 from eraser.controller.spec import SanitizeState
 from eraser.gate import intake, rules
 from eraser.ownership import model, rest, revocation
-from eraser.ownership.facts import CaseSeen, CaseStanding, DriveSeen, SlotFacts, Starting
+from eraser.ownership.facts import (
+    CaseSeen,
+    CaseStanding,
+    DriveSeen,
+    HostSeen,
+    NewErase,
+    SlotFacts,
+    Starting,
+)
 from eraser.protocol.ticket import Counters, TicketState
 from tests.model import papers
 from tests.model.books import book_of, counters, domain, entry_of, written_down
@@ -183,7 +191,9 @@ class Host:
             domains = {domain(server(p)): "/etc/libvirt/qemu"}
         now = SOON if here.instance == "starting" else LATER
         found = self._revocation.revoke(
-            book_of(here), ADDRESS, identity(here.drive), domains, now, ""
+            book_of(here),
+            NewErase(ADDRESS, identity(here.drive), ""),
+            HostSeen(now, domains),
         )
         if isinstance(found, revocation.StillOwned | self._revocation.StillOwned):
             return self._ended(world, p, "in_use")

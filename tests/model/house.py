@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from eraser.controller.spec import SanitizeState
 from eraser.gate import adoption
 from eraser.ownership import model
-from eraser.ownership.facts import CaseSeen, CaseStanding, DriveSeen, SlotFacts, Starting
+from eraser.ownership.facts import (
+    CaseSeen,
+    CaseStanding,
+    DriveSeen,
+    HostSeen,
+    NewErase,
+    SlotFacts,
+    Starting,
+)
 from tests.model import papers, rooms
 from tests.model.books import domain
 from tests.model.parts import Parts
@@ -197,7 +205,9 @@ class House(System[Rooms]):
         }
         now = rooms.now(house, later=all(each.how != "let in" for each in house.guests))
         book, who = rooms.book_of(house), rooms.identity(room.drive, len(house.rooms))
-        found = self._revocation.revoke(book, address(r), who, domains, now, "", running)
+        found = self._revocation.revoke(
+            book, NewErase(address(r), who, ""), HostSeen(now, domains, running)
+        )
         if isinstance(found, self._revocation.StillOwned):
             _goes_on(house, r)
             if room.proved:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
 
+from eraser.ownership import revocation
+from eraser.ownership.facts import HostSeen, NewErase
 from eraser.ownership.model import Book, Owner, PciIds, SlotEntry, SteadyTime
 from eraser.ownership.revocation import (
     START_GRACE_SECONDS,
     Revocation,
     StillOwned,
     known_elsewhere,
-    revoke,
     void,
 )
 from eraser.protocol.identity import ControllerIdentity
@@ -44,6 +45,26 @@ LONG_AFTER = SteadyTime(NOW.boot, NOW.seconds + START_GRACE_SECONDS + 1)
 OWNED = EMPTY.with_entry(SlotEntry(ADDRESS, owner=OWNER)).with_entry(
     SlotEntry(OTHER_ADDRESS, owner=owner(identity=ANOTHER), ticket=KEPT, allowance=ALLOWED)
 )
+
+
+def revoke(
+    book: Book,
+    address: str,
+    identity: ControllerIdentity,
+    domains: Mapping[str, str],
+    now: SteadyTime,
+    at: str,
+    running: Mapping[str, Collection[str]] | None = None,
+    *,
+    places: Mapping[str, str] | None = None,
+    **erase: Any,
+) -> Revocation | StillOwned:
+    """As an erase with these facts does."""
+    return revocation.revoke(
+        book,
+        NewErase(address, identity, at, **erase),
+        HostSeen(now, domains, running or {}, places or {}),
+    )
 
 
 def test_the_owner_is_the_last_one_from_now_on() -> None:
@@ -343,7 +364,7 @@ def test_a_drive_of_an_owner_that_never_left_its_place_is_no_other() -> None:
     book = EMPTY.with_entry(SlotEntry(OTHER_ADDRESS, owner=stays))
 
     def erase(here: dict[str, str]) -> bool:
-        found = revoke(book, ADDRESS, DRIVE, {MINE: "x"}, LONG_AFTER, LATER, here=here)
+        found = revoke(book, ADDRESS, DRIVE, {MINE: "x"}, LONG_AFTER, LATER, places=here)
         return isinstance(found, Revocation)
 
     assert erase({OTHER_ADDRESS: "boot-1/7"})

@@ -97,7 +97,7 @@ def hold(
     """Keeps a slot out of the pool.
 
     With ``at_next_release`` a slot whose drive a server has is held when that lets go of it;
-    another one now. Raises ``UnknownError``, ``IllegalTransitionError``, ``StaleError``;
+    another one now, also one in use that Placement does not show any more. Raises ``UnknownError``, ``IllegalTransitionError``, ``StaleError``;
     ``ConflictError`` where a server has the drive and the record cannot be told so;
     ``UnavailableError`` where Placement would have to answer first.
     """
@@ -106,6 +106,7 @@ def hold(
     def kept(store: Store, record: SlotRecord) -> SlotRecord:
         if at_next_release and record.state is State.IN_USE:
             return _held_later(store, record, reason, decision.by)
+        record = _let_go_of(plane, store, record, reason, decision.by)
         _require_step(record, Event.HELD)
         return store.hold(record, why, by=decision.by)
 
@@ -121,6 +122,7 @@ def retire(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW
     """
 
     def given_up(store: Store, record: SlotRecord) -> SlotRecord:
+        record = _let_go_of(plane, store, record, reason, decision.by)
         _require_step(record, Event.RETIRED)
         changes, why = SlotChanges(), reason
         if record.identity is None:
@@ -262,6 +264,28 @@ def _decide(
                 f"{record.slot}: the decision is on record, and the service acts on it; what came "
                 f"of it cannot be read now: {error}"
             ) from error
+
+
+def _let_go_of(
+    plane: Plane, store: Store, record: SlotRecord, reason: str, by: Initiator | None
+) -> SlotRecord:
+    """The record, told that a slot is in use no more which Placement does not show at all.
+
+    No look can tell: it waits for the provider, which is gone for good where its host is, and the
+    slot would be in use for ever. A person knows whether it comes back. While Placement does not
+    answer it stays in use.
+    """
+    if record.state is not State.IN_USE or not reason.strip():
+        return record
+    try:
+        with plane.assembly() as assembly:
+            if assembly.reconciler.is_shown(record):
+                return record
+    except QuarantineError as error:
+        LOG.info("%s: not known whether Placement shows it: %s", record.slot, error)
+        return record
+    why = f"Placement does not show the slot, so nobody holds it there; {reason}"
+    return store.transition(record, Event.RELEASE_SEEN, reason=why, by=by)
 
 
 def _servers(plane: Plane, slot: Slot) -> tuple[str, ...]:

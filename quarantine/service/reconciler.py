@@ -151,6 +151,11 @@ class Reconciler:
         held = () if view is None else view.foreign(record.custody)
         return tuple(one.consumer for one in held)
 
+    def is_shown(self, record: SlotRecord) -> bool:
+        """Whether Placement has anything of the slot now. Raises ``UnavailableError``."""
+        view = self._looks.view(record)
+        return view is not None and bool(view.inventories)
+
     def bell(self, host: str, address: str | None = None) -> list[LookResult]:
         """A person wants that host's slots looked at, or that one: all, however long that takes."""
         return self._each(self._rung(host, address))

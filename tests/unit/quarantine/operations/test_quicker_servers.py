@@ -33,7 +33,7 @@ from quarantine.record.store import Store
 from quarantine.record.words.facts import NextHold, SlotChanges, SlotRecord
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event, State
-from quarantine.rules import holds
+from quarantine.rules import absence, holds
 from quarantine.service.issue import drive_inventory
 from tests.unit.quarantine.api import client
 from tests.unit.quarantine.page import visitor
@@ -174,6 +174,45 @@ def test_a_held_slot_that_a_server_got_hold_of_is_looked_at_again(place: Place) 
     with pytest.raises(StaleError):
         decide(place.plane, "retire", decision=Decision(ADA, (held.version,)))
     assert (place.record.state, place.record.consumer) == (State.HELD, "tenant")
+
+
+# Its provider is gone for good: a host that was evacuated, and deleted before anybody looked.
+
+
+def gone(place: Place) -> None:
+    place.claimed()
+    place.site.go_on(60)
+    assert place.record.state is State.IN_USE
+    place.site.cloud.delete(SLOT)
+    del place.site.cloud.seats[f"rp-{SLOT}"]
+    # A listing with nothing in it is not believed.
+    place.site.cloud.seats[place.site.cloud.add(slot_at(51))].reserved = True
+    place.site.go_on(120)
+    assert absence.absent_since(place.record) is not None
+    assert place.record.state is State.IN_USE
+
+
+@pytest.mark.parametrize("act", ["hold", "retire"])
+def test_a_slot_in_use_that_placement_shows_no_more_is_not_so_for_ever(
+    place: Place, act: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The alarm about it says to retire it, which was refused: a server has the drive."""
+    gone(place)
+    decide(place.plane, act, decision=Decision(ADA, (slots.version(place.record),)))
+    assert place.record.state is (State.RETIRED if act == "retire" else State.HELD)
+    assert [row.by for row in place.store.history(SLOT)][-2:] == [ADA, ADA]
+    assert quiet(caplog)
+
+
+@pytest.mark.parametrize("act", ["hold", "retire"])
+def test_a_slot_in_use_stays_so_while_placement_is_away(
+    place: Place, act: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone(place)
+    away(place, monkeypatch)
+    with pytest.raises(IllegalTransitionError, match="nothing is taken from a server"):
+        decide(place.plane, act)
+    assert place.record.state is State.IN_USE
 
 
 # Placement is away.

@@ -97,9 +97,10 @@ def hold(
     """Keeps a slot out of the pool.
 
     With ``at_next_release`` a slot whose drive a server has is held when that lets go of it;
-    another one now, also one in use that Placement does not show any more. Raises ``UnknownError``, ``IllegalTransitionError``, ``StaleError``;
-    ``ConflictError`` where a server has the drive and the record cannot be told so;
-    ``UnavailableError`` where Placement would have to answer first.
+    another one now, also one in use that Placement does not show any more. Raises
+    ``UnknownError``, ``IllegalTransitionError``, ``StaleError``; ``ConflictError`` where a server
+    has the drive and the record cannot be told so; ``UnavailableError`` where Placement would have
+    to answer first.
     """
     why = holds.because(HoldCode.BY_PERSON, reason)
 
@@ -463,6 +464,6 @@ def _require_another_drive(store: Store, record: SlotRecord) -> None:
         heard = f" at {host.heard_at:%Y-%m-%d %H:%M:%S}" if host.heard_at else ""
         raise IllegalTransitionError(
             f"{record.slot}: expected its host to name another drive, found serial {seen.serial} "
-            f"still named{heard}; wait for the host's next word (host show), or "
-            "release without --new-drive"
+            f"still named{heard}; wait for the host's next word (host show), 'nvme-quarantine host "
+            "remove' a host that is gone for good, or release without --new-drive"
         )

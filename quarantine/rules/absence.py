@@ -136,7 +136,7 @@ class Absences:
                 code,
                 f"Placement has shown {hosts[host]} of its slots no more for {self.after / 60:g} "
                 "min: drives absent, not in device_spec, or its compute service was deleted. They "
-                "are not on offer; bring them back, or retire them",
+                "are not on offer; bring them back, or retire them (which gives their drives up)",
             )
         present = {f"host {host}" for host in hosts} | silenced
         for name in sorted({f"host {r.slot.host}" for r in records if _is_put_away(r)} - present):

@@ -169,7 +169,8 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
     AlarmCode.HOST_SILENT: Alarm(
         _SOON,
         "A host says nothing while something waits for it.",
-        "Its worker, or its way to the broker; `host remove` for one that is gone. Its slots on "
+        "Its worker, or its way to the broker; one that is gone: [a host that "
+        "goes](#a-host-that-goes). Its slots on "
         "offer stay on offer: what became of its gate meanwhile is not known. Those of a removed "
         "host are taken back.",
         silenced=True,
@@ -190,7 +191,8 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
     AlarmCode.MESSAGE_REFUSED: Alarm(
         _SOON,
         "A message of a host was refused.",
-        "The text says why; a host that lost its state is registered again.",
+        "The text says why; [a host that lost its state](#a-host-that-was-installed-anew) is "
+        "registered again.",
     ),
     AlarmCode.MESSAGE_TOO_LONG: Alarm(
         _SOON,
@@ -208,7 +210,8 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
         "Placement has shown slots of a host no more for a while.",
         "Drives absent, not in device_spec, or the compute service was deleted. Nothing is held "
         "for it: what Placement does not show is not on offer, and what comes back goes on or is "
-        "erased first. For good: `slot retire` the slots.",
+        "erased first. For good: `slot retire` the slots, which gives up their drives too; of "
+        "drives that are to be used elsewhere see [a host that goes](#a-host-that-goes) first.",
         silenced=True,
     ),
     AlarmCode.LISTING_DOUBTED: Alarm(
@@ -217,7 +220,7 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
         "The wrong region in clouds.yaml, a database of Placement that was restored: see that "
         "first. Nothing is changed, running erases go on. `over:` says that it is believed again; "
         "a deliberate loss of so many (a tenth of the cloud at once): `slot hold` and `slot "
-        "retire` them.",
+        "retire` them, as [a host that goes](#a-host-that-goes).",
     ),
     AlarmCode.LATE: Alarm(
         _BAD,

@@ -155,25 +155,28 @@ class HoldCode(enum.StrEnum):
     ANOTHER_DRIVE = (
         "another-drive",
         "Another drive is in the slot than the record expects.",
-        "Find out who swapped it; if on purpose `slot release --new-drive`.",
+        "Find out who swapped it; if on purpose `slot release --new-drive`, else put the expected "
+        "one back, then `slot release`. (`slot retire` gives up the expected one.)",
     )
     # What the host says of its drives, and of the ticket.
     NO_SERIAL = (
         "no-serial",
         "The drive has an empty serial number: it cannot be told from another one.",
-        "`slot retire`, and give it back to its vendor.",
+        "Put another drive in, then `slot release --new-drive`; give this one back to its vendor. "
+        "(`slot retire` gives up the drive that the slot had before.)",
     )
     SERIAL_TWICE = (
         "serial-twice",
         "Two drives of one host have the same model and serial number.",
-        "Pull one of the two, then `slot release --new-drive` for both slots.",
+        "Pull one of the two, then `slot release --new-drive` for both slots; for the one that "
+        "says that its own drive is still named, `slot release`.",
     )
     TWO_PLACES = (
         "two-places",
         "The drive is expected in another slot, or was seen in one.",
         "Find where it is (`host show`), then `slot release --new-drive` for the slot that it "
-        "left, "
-        "and `slot release` for the one that has it.",
+        "left, and `slot release` for the one that has it. `host remove` first where the host that "
+        "it left is gone for good: its last word still names the drive there.",
     )
     RETIRED_DRIVE = (
         "retired-drive",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from eraser.protocol.report import Hello, SeenDrive
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine import users
 from quarantine.api import application
 from quarantine.cli.sources.source import Act, SlotAct
@@ -213,6 +214,34 @@ def test_a_slot_in_use_stays_so_while_placement_is_away(
     with pytest.raises(IllegalTransitionError, match="nothing is taken from a server"):
         decide(place.plane, act)
     assert place.record.state is State.IN_USE
+
+
+def test_drives_of_a_host_that_is_dead_go_on_in_another(place: Place) -> None:
+    """Its last word names them in it still; and a slot that is retired must not give them up."""
+    drive = place.record.identity
+    assert drive is not None
+    for host, address in ((SLOT.host, SLOT.address), ("cmp9", "0000:09:00.0")):
+        if place.store.host(host) is None:
+            place.store.register_host(host, PrivateKey.generate().public, "incarnation-0009")
+        known = place.store.host(host)
+        assert known is not None
+        seen = (SeenDrive(address, "nvme", drive),)
+        hello = Hello(host, known.incarnation, known.sequence + 1, "1", seen, ())
+        place.store.host_seen(host, known.sequence + 1, hello)
+        drive_inventory.take(place.store, hello, place.site.clock)
+    assert (place.record.state, place.record.hold_code) == (State.HELD, HoldCode.TWO_PLACES)
+    with pytest.raises(
+        IllegalTransitionError, match="'nvme-quarantine host remove' a host that is"
+    ):
+        decisions.release(place.plane, SLOT, reason="moved", new_drive=True)
+    assert place.store.remove_host(SLOT.host)
+    decisions.release(place.plane, SLOT, reason="moved", new_drive=True)
+    decide(place.plane, "hold")  # the dispatcher here waits for no host
+    decide(place.plane, "retire")
+    assert (place.record.state, place.record.identity) == (State.RETIRED, None)
+    known_drive = place.store.drive(drive.digest)
+    assert known_drive is not None
+    assert not known_drive.retired
 
 
 # Placement is away.

@@ -16,7 +16,7 @@ from eraser.case.namespaces.attaching import attach, look_anew, wrong
 from eraser.case.namespaces.changing import change
 from eraser.case.sanitize import wait_for_another
 from eraser.case.session import CaseSession
-from eraser.case.unlock import unlock_late
+from eraser.case.unlock import unlock_attached, unlock_late
 from eraser.controller.passthru import FORMAT_NVM, NAMESPACE_MANAGEMENT
 from eraser.drive import manage
 from eraser.drive.inquiry import sensible
@@ -47,7 +47,10 @@ def restore(session: CaseSession) -> None:
     if steps and (left := _unerased(session, active)):
         session.note(Restored(False, active, (), (left,)))
         return
+    # Of this run, or of one that died on the way.
+    loosened = {each.nsid for each in (*loose, *_inspected(session).detached)}
     if not steps:
+        unlock_attached(session, loosened)
         # A run that died on the way may have done it all. What the inspection of an older version
         # did not tell is no change.
         changed = bool(layout_differences(_inspected(session).namespaces, active))
@@ -68,6 +71,7 @@ def restore(session: CaseSession) -> None:
         # Without this the only trace would be a difference that nothing explains.
         if _steps(session, active, loose) and not problems:
             problems.append("restore: the drive took every command, and is not as it should be")
+        unlock_attached(session, loosened)
         temporary.allocate(session)
         # Last: a run that dies before this entry decides anew from what is there.
         session.note(Restored(True, active, _added(session), tuple(problems)))

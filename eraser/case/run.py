@@ -292,6 +292,7 @@ def _inspect(session: CaseSession) -> None:
         if found.detached and plan.achieved is Label.CLEAR:
             # Each has data of its own, and will be erased by its own command.
             attaching.attach_all(session, found)
+            unlock.unlock_attached(session, {each.nsid for each in found.detached})
         # As an ordinary one from here on: fingerprints, canaries, commands and reading reach it.
         temporary.allocate(session)
         # There are more namespaces now, and each needs a Format of its own.

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from functools import partial
+
 from eraser.case.entries import Sent, Unlocked
 from eraser.case.namespaces.attaching import attach, look_anew
 from eraser.case.session import CaseSession
 from eraser.controller.nvme import Controller
 from eraser.drive import manage
+from eraser.drive.inquiry import reservation, sensible
 from eraser.drive.inspect import facts
 from eraser.errors import DriveError
+from eraser.protocol.condition import Reservation
 from eraser.protocol.report import ControllerFacts, Step
 
 _PROTECTED = 1
@@ -32,10 +37,7 @@ def unlock(session: CaseSession, found: ControllerFacts) -> None:
         session.recheck()
         for held in condition.reservations:
             # First: what holds one namespace may keep the drive from attaching another.
-            path = session.hold.paths.get(held.nsid)
-            # Sent through the namespace's disk: without one the last look names the reservation.
-            for record in manage.clear_reservation(session.controller, held, path) if path else ():
-                session.note(Sent(record))
+            _clear(session, held)
         for nsid in loose:
             # It keeps the drive from every sanitize, and its feature is an attached one's alone.
             attach(session, nsid)
@@ -45,6 +47,41 @@ def unlock(session: CaseSession, found: ControllerFacts) -> None:
         if locked or loose:
             # The kernel has made the disks read only, and looks again only when it is told to.
             look_anew(session)
+
+
+def _clear(session: CaseSession, held: Reservation) -> None:
+    """Sent through the namespace's disk: without one the last look names the reservation."""
+    path = session.hold.paths.get(held.nsid)
+    for record in manage.clear_reservation(session.controller, held, path) if path else ():
+        session.note(Sent(record))
+
+
+def unlock_attached(session: CaseSession, nsids: Collection[int]) -> None:
+    """Clears what hosts registered with namespaces that were attached since the inspection: the
+    report travels through a namespace's disk, so nobody could ask before.
+
+    Raises as :func:`unlock`, and no error for a drive that does not tell.
+    """
+    controller = session.controller
+    if not nsids or not controller.identify().can_reserve:
+        return
+    paths = {nsid: path for nsid, path in session.hold.paths.items() if nsid in nsids}
+    try:
+        told = [
+            sensible("reservations", partial(reservation, controller, nsid, path), None, [])
+            for nsid, path in paths.items()
+        ]
+    except DriveError as error:
+        # As in the inspection: it is erased all the same, and the last look asks again.
+        session.tell(0.0, str(error))
+        return
+    held = [each for each in told if each is not None]
+    if not held:
+        return
+    with session.step(Step.UNLOCK):
+        session.recheck()
+        for each in held:
+            _clear(session, each)
 
 
 def _protected(controller: Controller, nsid: int) -> bool:

@@ -3,6 +3,7 @@ lab's drive model."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,12 +22,14 @@ from eraser.protocol.report import Outcome, Verdict
 from eraser.state.journal import Journal, read
 from tests.lab.nvme.composed.host import Answer
 from tests.lab.nvme.faults import EraseFault, Faults
-from tests.lab.nvme.leftovers import Leftovers
+from tests.lab.nvme.leftovers import TENANT_HOST, Leftovers
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile
+from tests.lab.nvme.state import Registrant, ReservationState
 from tests.unit.case.fakes import SLOT, Crash
 from tests.unit.case.test_latecomers import opened
 from tests.unit.case.test_restore import (
     CHANGES,
+    DETACHED,
     DRIVE,
     FORMAT_ONLY,
     GAPS,
@@ -39,7 +42,7 @@ from tests.unit.case.test_restore import (
 )
 
 Done = Callable[[], Answer]
-IDENTIFY, MANAGEMENT, RESERVATION_REPORT = 0x06, 0x0D, 0x0E
+IDENTIFY, MANAGEMENT, RESERVATION_REPORT, ATTACHMENT = 0x06, 0x0D, 0x0E, 0x15
 SERIAL = slice(4, 24)
 BLOCK = 2
 
@@ -193,6 +196,30 @@ def test_a_protected_namespace_that_is_not_attached(
         )
     )
     fit(made.run())
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["", "killed"])
+@pytest.mark.parametrize("drive", [DRIVE, ONE_METHOD, FORMAT_ONLY], ids=["two", "one", "format"])
+def test_what_a_host_registered_with_a_namespace_that_is_not_attached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfile, dies: bool
+) -> None:
+    """A report of it travels through an attached namespace, so it shows only once that is one."""
+    made = make_bed(tmp_path, monkeypatch, drive)
+    made.leave(DETACHED)
+    left = made.drive.state.namespace(1)
+    assert left is not None
+    left.reservation = ReservationState(1, persist=True, registrants=[Registrant(TENANT_HOST, 7)])
+
+    def noted(entry: Entry) -> None:
+        if dies and isinstance(entry, Sent) and entry.command.opcode == ATTACHMENT:
+            made.noted = lambda _entry: None
+            raise Crash
+
+    made.noted = noted
+    with contextlib.suppress(Crash):
+        made.run()
+    fit(made.run())
+    assert not left.reservation.registrants
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ def _elsewhere(
                 if (
                     other is not None
                     and believed
-                    and _hold(store, other, because(HoldCode.TWO_PLACES, why))
+                    and _hold(store, other, because(HoldCode.TWO_PLACES, why), by=hello.host)
                 ):
                     held.append(slot)
                     if accused is not None:
@@ -323,12 +323,18 @@ def _tell(store: Store, record: SlotRecord, why: HoldReason) -> None:
         store.amend(record, SlotChanges(), note=text, code=why.code)
 
 
-def _hold(store: Store, record: SlotRecord, why: HoldReason) -> bool:
-    """Holds where the table allows it; a tenant's slot is left alone, with an alarm."""
+def _hold(store: Store, record: SlotRecord, why: HoldReason, *, by: str = "") -> bool:
+    """Holds where the table allows it; a tenant's slot is left alone, with an alarm. ``by``: the
+    host whose word that is, where it may be another one than the slot's."""
     if record.state in (State.HELD, State.RETIRED):
         return False
     if Event.HELD not in lifecycle.events(record.state):
-        said = store.record_refusal("drive", record.slot.host, f"{record.slot}: {why.text}", "", "")
+        text = why.text
+        if by not in ("", record.slot.host):
+            # Without the place, which it may change with each hello: people would hear of each.
+            text = f"its drive was seen in host {by}"
+        host = by or record.slot.host
+        said = store.record_refusal("drive", host, f"{record.slot}: {text}", "", "")
         if is_round(said.count):
             alarm(SlotInState(record.slot, record.state), AlarmCode.DRIVE_ODD, why.text)
         return False

@@ -324,6 +324,22 @@ def test_one_drive_on_two_hosts_holds_both(plane: Plane) -> None:
     assert str(SLOT) in plane.record(elsewhere).reason
 
 
+def test_a_host_that_names_a_tenants_drive_in_ever_new_places_speaks_for_itself(
+    plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its own refusals count it, and people hear of it more and more seldom."""
+    elsewhere = Slot("cmp2", "0000:05:00.0")
+    record = plane.store.enrol(
+        elsewhere, provider="p", resource_class="C", in_use=True, profile="x", policy="purge"
+    )
+    plane.store.amend(record, SlotChanges(identity=IDENTITY))
+    for number in range(1, 9):
+        hello(plane, number, {f"0000:{number:02x}:00.0": IDENTITY})
+    assert plane.record(elsewhere).state is State.IN_USE
+    assert {(each.host, each.count) for each in plane.store.refusals()} == {("cmp1", 8)}
+    assert caplog.text.count("ALARM") == 4, "at the first, second, fourth and eighth time"
+
+
 def test_a_known_drive_seen_where_nobody_enrolled_holds_its_slot(plane: Plane) -> None:
     elsewhere = Slot("cmp2", "0000:05:00.0")
     plane.enrol(elsewhere)

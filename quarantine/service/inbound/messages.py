@@ -47,10 +47,11 @@ from quarantine.record.words.states import WAITING_FOR_PEOPLE, WORKING, Event, S
 from quarantine.rules import defences
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.alarmbook import alarm
+from quarantine.rules.alarms import is_round
 from quarantine.rules.reports import receipts
 from quarantine.rules.reports.check import ReasonedRuling, Ruling, check, held
 from quarantine.service.inbound.apply_ruling import RulingWriter, Testimony
-from quarantine.service.inbound.authenticate import Authenticator
+from quarantine.service.inbound.authenticate import QUIET_SECONDS, Authenticator
 from quarantine.service.inbound.bells import Bells
 from quarantine.service.inbound.past_hellos import PastHellos
 from quarantine.service.inbound.repeated_hellos import SameHellos
@@ -61,6 +62,9 @@ LOG = logging.getLogger(__name__)
 
 _TOLD = 3
 """News of one hello that an alarm has in full."""
+
+CALLS = 32
+"""Times in a row that people hear of the news of one host's gate as they come; then seldom."""
 
 NOTES = 32
 """Lines of its host's gate that a slot's history gets in one state: a host that says another one
@@ -109,6 +113,8 @@ class Inbox:
     _past: PastHellos = field(init=False)
     _times_put_off: dict[str, int] = field(default_factory=dict)
     """How often a report was put off, by its digest."""
+    _news: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """How often each registered host had news of its gate, and when last."""
     _sequences: dict[Slot, tuple[str, int]] = field(default_factory=dict)
     """Each slot's last progress, with its order; forgotten, a screen shows a step backwards."""
 
@@ -315,7 +321,7 @@ class Inbox:
             said.append(
                 f"and {len(news) - _TOLD} more; each slot's history has its own, up to {NOTES}"
             )
-        alarm(f"host {host.name}", AlarmCode.GATE_NEWS, "; ".join(said))
+        self._call(host.name, "; ".join(said))
         of_slots: dict[str, list[str]] = {}
         for address, text in news:
             if address:
@@ -328,6 +334,20 @@ class Inbox:
                 except ConflictError as error:
                     LOG.warning("not in the slot's history: %s", error)
                     record = self._named(host.name, address)
+
+    def _call(self, host: str, text: str) -> None:
+        """People hear of a host's news; of one that never stops having some, more and more seldom:
+        it must not hide all other alarms."""
+        now = self.monotonic()
+        times, last = self._news.get(host, (0, now))
+        times = times + 1 if now - last < QUIET_SECONDS else 1
+        self._news[host] = times, now
+        if times <= CALLS:
+            alarm(f"host {host}", AlarmCode.GATE_NEWS, text)
+        elif is_round(times):
+            alarm(f"host {host}", AlarmCode.GATE_NEWS, f"news again ({times} times): {text}")
+        else:
+            LOG.warning("host %s: %s", host, text)
 
     def _room(self, record: SlotRecord) -> int:
         """How many more lines its host may have written there while the slot is in this state."""

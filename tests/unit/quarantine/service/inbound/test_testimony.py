@@ -9,7 +9,8 @@ import pytest
 from eraser.protocol.ticket import MAX_ALLOWANCES, AllowanceUsed
 from quarantine.record.words.reasons import HoldCode
 from quarantine.rules import holds
-from quarantine.service.inbound.messages import NOTES
+from quarantine.service.inbound.authenticate import QUIET_SECONDS
+from quarantine.service.inbound.messages import CALLS, NOTES
 from tests.unit.quarantine.service.inbound.plane import ALL_WELL, UNHOOKED, Plane, on_offer, told
 from tests.unit.quarantine.testimony import SLOT
 
@@ -61,6 +62,25 @@ def test_a_host_that_says_another_allowance_with_each_hello_fills_no_history(
     assert caplog.text.count("ALARM gate-news host cmp1: ") == 5
     plane.store.hold(plane.record(), holds.because(HoldCode.BY_PERSON, "tried"))
     assert say(6) - before == 2 * NOTES + 1, "another state has lines of its own"
+
+
+def test_a_host_that_never_stops_having_news_does_not_hide_all_other_alarms(
+    plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rooted, it says another one with each hello; after a quiet hour what comes is news again."""
+    seconds = [0.0]
+    plane.inbox.monotonic = lambda: seconds[0]
+
+    def say(number: int) -> int:
+        used = AllowanceUsed(SLOT.address, "u", "ada", "again", f"{number}")
+        told(plane, number, replace(ALL_WELL, allowances=(used,)))
+        return caplog.text.count("ALARM gate-news host cmp1: ")
+
+    assert [say(number) for number in range(1, 2 * CALLS + 2)][CALLS - 1 :] == (
+        [CALLS] * CALLS + [CALLS + 1] * 2
+    )
+    seconds[0] += QUIET_SECONDS
+    assert say(2 * CALLS + 2) == CALLS + 2
 
 
 def test_more_allowances_than_a_host_remembers_are_no_hello() -> None:

@@ -107,9 +107,10 @@ def verify(session: CaseSession) -> None:
         draw_seed(session)
         plan = reading_plan(session, probes=True)
         if not plan.namespaces:
-            raise DriveError(
-                "expected a namespace to verify, found none; create it and erase again"
-            )
+            # What kept the profile's from coming back is what a person has to know.
+            problems = () if state.restored is None else state.restored.problems
+            why = "; ".join(problems) or "create it and erase again"
+            raise DriveError(f"expected a namespace to verify, found none; {why}")
         # The kernel makes no disk of some namespaces, and nothing would be read of these.
         unread = set(session.controller.active_namespaces()) - {n.nsid for n in plan.namespaces}
         if unread:

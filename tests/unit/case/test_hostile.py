@@ -222,6 +222,21 @@ def test_what_a_host_registered_with_a_namespace_that_is_not_attached(
     assert not left.reservation.registrants
 
 
+def test_a_reservation_that_keeps_the_only_namespace_away_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its holder alone may attach it: to create one, as people were told, would not do either."""
+    made = make_bed(tmp_path, monkeypatch, FORMAT_ONLY)
+    made.leave(DETACHED)
+    left = made.drive.state.namespace(1)
+    assert left is not None
+    holder = Registrant(TENANT_HOST, 7)
+    left.reservation = ReservationState(1, 1, TENANT_HOST, persist=True, registrants=[holder])
+    report = made.run()
+    assert report.verdict is Verdict.UNKNOWN
+    assert "found none; restore: expected success, found status 0x083" in report.reasons[0]
+
+
 @pytest.mark.parametrize(
     ("drive", "left"),
     [

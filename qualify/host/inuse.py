@@ -18,6 +18,7 @@ from typing import Final
 from qualify.errors import TargetInUseError
 from qualify.host.system import System, unescape
 
+_NVMET: Final = "/sys/kernel/config/nvmet/subsystems"
 _GONE: Final = (errno.ENOENT, errno.ESRCH, errno.EINVAL, errno.ESTALE)
 _TIMEOUT: Final = 60.0
 _SETTLE: Final = 10
@@ -57,6 +58,7 @@ def device_reasons(system: System, name: str, device: int) -> Iterator[str]:
     generic = _generic(system, name)
     yield from _swaps(system, lambda status: _is_device(status, devices))
     yield from _loops(system, lambda status: _is_device(status, devices))
+    yield from _exports(system, lambda status: _is_device(status, devices))
     yield from _openers(
         system,
         lambda status: (
@@ -75,6 +77,7 @@ def file_reasons(system: System, path: Path) -> Iterator[str]:
 
     yield from _swaps(system, same)
     yield from _loops(system, same)
+    yield from _exports(system, same)
     yield from _openers(system, same)
 
 
@@ -162,6 +165,15 @@ def _loops(system: System, ours: _Test) -> Iterator[str]:
         backing = system.text(f"/sys/block/{loop}/loop/backing_file")
         if backing and _matches(system, backing, ours):
             yield f"it is behind the loop device {loop}"
+
+
+def _exports(system: System, ours: _Test) -> Iterator[str]:
+    """What nvmet gives to other machines: it opens a device without a claim to it, and no process
+    has it open."""
+    subsystems = system.path(_NVMET)
+    for path in sorted(subsystems.glob("*/namespaces/*/device_path")):
+        if _matches(system, system.text(f"/{path.relative_to(system.root)}"), ours):
+            yield f"nvmet exports it (namespace {path.parent.name} of {path.parents[2].name})"
 
 
 def _matches(system: System, path: str, ours: _Test) -> bool:

@@ -54,6 +54,15 @@ def look(path: str, system: System | None = None) -> Target:
         ) from error
     if stat.S_ISBLK(status.st_mode):
         name = os.path.basename(resolved)
+        numbers = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+        known = system.text(f"/sys/class/block/{name}/dev")
+        # A container's /dev may call a drive by another's name: what /sys tells of that name (size,
+        # partitions, who is built on it) would be of the other one.
+        if known and known != numbers:
+            raise BadInputError(
+                f"target: expected {resolved} to be the device {known} that /sys calls {name}, found "
+                f"{numbers} there; name it as /sys/dev/block/{numbers} does"
+            )
         sectors = system.text(f"/sys/class/block/{name}/size")
         if not sectors.isdecimal() or sectors == "0":
             raise BadInputError(f"target: expected a device with a size, found none for {path}")

@@ -187,6 +187,19 @@ def test_a_device_that_is_read_only(loop: Loop) -> None:
         run("blockdev", "--setrw", device)
 
 
+def test_a_name_that_sys_gives_to_another_device(loop: Loop, tmp_path: Path) -> None:
+    """As 'docker run --device /dev/nvme3n1:/dev/nvme0n1' makes it: /sys shows the whole machine."""
+    device = loop(8)
+    name = os.path.basename(device)
+    other = tmp_path / "sys/class/block" / name
+    other.mkdir(parents=True)
+    (other / "dev").write_text("259:7\n")
+    (other / "size").write_text("2048\n")
+
+    with pytest.raises(BadInputError, match=f"that /sys calls {name}, found 7:"):
+        target.look(device, System(tmp_path))
+
+
 def test_a_character_device_is_none() -> None:
     with pytest.raises(BadInputError, match="not /dev/nvme0 or /dev/ng0n1"):
         target.look("/dev/null")
@@ -356,6 +369,24 @@ def test_a_program_that_has_the_character_device_open(played: System) -> None:
     assert "process 7 (reactor_0) has it open" in reasons
     others = list(inuse.device_reasons(played, "nvme1n1", os.makedev(259, 1)))
     assert others == ["nvme1n1 is part of dm-0 (vg-data)"]
+
+
+def test_what_nvmet_exports_is_in_use(played: System) -> None:
+    """Another machine works on it: no claim, no holder and no process here tells of that."""
+    node = played.path("/dev/nvme2n1")
+    node.parent.mkdir()
+    node.symlink_to("/dev/null")
+    file = played.path("/srv/image")
+    file.parent.mkdir()
+    file.write_bytes(bytes(4096))
+    for number, backing in enumerate(("/dev/nvme2n1", "/srv/image", "(null)"), 1):
+        path = played.path(f"/sys/kernel/config/nvmet/subsystems/nqn.a/namespaces/{number}")
+        path.mkdir(parents=True)
+        (path / "device_path").write_text(f"{backing}\n")
+    null = os.stat("/dev/null").st_rdev
+    exported = list(inuse._exports(played, lambda status: status.st_rdev == null))
+    assert exported == ["nvmet exports it (namespace 1 of nqn.a)"]
+    assert list(inuse.file_reasons(played, file)) == ["nvmet exports it (namespace 2 of nqn.a)"]
 
 
 def test_swap(played: System) -> None:

@@ -192,13 +192,10 @@ def _openers(system: System, ours: _Test) -> Iterator[str]:
         # Our own descriptor is the claim on the device (target.held).
         if int(process) == os.getpid():
             continue
-        directory = system.path(f"/proc/{process}/fd")
         try:
-            for number in os.listdir(directory):
-                if _held(directory / number, ours):
-                    command = system.text(f"/proc/{process}/comm")
-                    yield f"process {process} ({command}) has it open"
-                    break
+            if any(_held(path, ours) for path in _descriptors(system, process)):
+                command = system.text(f"/proc/{process}/comm")
+                yield f"process {process} ({command}) has it open"
         except OSError as error:
             # Who ended meanwhile has nothing open; who may not be looked into may have.
             if error.errno not in _GONE:
@@ -206,6 +203,21 @@ def _openers(system: System, ours: _Test) -> Iterator[str]:
                     f"cannot see what process {process} has open: {error.strerror}; run as root, "
                     "or name a directory to have a file made"
                 ) from error
+
+
+def _descriptors(system: System, process: str) -> Iterator[Path]:
+    """Of a process. Where its first thread has ended, the process shows none: its threads do."""
+    directory = system.path(f"/proc/{process}/fd")
+    numbers = os.listdir(directory)
+    yield from (directory / number for number in numbers)
+    for thread in () if numbers else system.children(f"/proc/{process}/task"):
+        directory = system.path(f"/proc/{process}/task/{thread}/fd")
+        try:
+            yield from (directory / number for number in os.listdir(directory))
+        except OSError as error:
+            # A thread that has ended keeps nobody from looking at the next.
+            if error.errno not in _GONE:
+                raise
 
 
 def _held(link: Path, ours: _Test) -> bool:

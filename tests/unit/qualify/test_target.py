@@ -6,6 +6,7 @@ import os
 import random
 import struct
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -123,6 +124,34 @@ def test_a_device_that_another_process_has_open(loop: Loop) -> None:
         try:
             with pytest.raises(
                 TargetInUseError, match=rf"process {other.pid} \(sleep\) has it open"
+            ):
+                take(device)
+        finally:
+            other.kill()
+
+
+LEFT = """
+import ctypes, threading, time
+def work():
+    time.sleep(0.2)
+    print(flush=True)
+    time.sleep(60)
+threading.Thread(target=work).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_device_that_a_process_without_its_first_thread_has_open(loop: Loop) -> None:
+    """/proc/PID/fd is empty once the first thread has ended; the others work on."""
+    device = loop(8)
+    with subprocess.Popen(
+        [sys.executable, "-c", LEFT], stdin=os.open(device, os.O_RDONLY), stdout=subprocess.PIPE
+    ) as other:
+        try:
+            assert other.stdout is not None
+            other.stdout.readline()
+            with pytest.raises(
+                TargetInUseError, match=rf"process {other.pid} \(\w+.*\) has it open"
             ):
                 take(device)
         finally:

@@ -33,16 +33,12 @@ def device_reasons(system: System, name: str, device: int) -> Iterator[str]:
 
     Raises :class:`TargetInUseError` where that cannot be seen.
     """
-    directory = f"/sys/class/block/{name}"
-    partitions = [
-        entry
-        for entry in system.children(directory)
-        if system.path(f"{directory}/{entry}/partition").exists()
-    ]
+    partitions = _partitions(system, name)
     for partition in partitions:
         yield f"it has the partition {partition}"
+    others = _others(system, name)
     nodes = {name: f"{os.major(device)}:{os.minor(device)}"}
-    nodes.update({p: system.text(f"/sys/class/block/{p}/dev") for p in partitions})
+    nodes.update({o: system.text(f"/sys/class/block/{o}/dev") for o in (*partitions, *others)})
     for node, numbers in nodes.items():
         for mount in system.mounts():
             # By either: a file system (btrfs) may have device numbers of its own in mountinfo.
@@ -55,7 +51,7 @@ def device_reasons(system: System, name: str, device: int) -> Iterator[str]:
         for major, _, minor in (numbers.partition(":") for numbers in nodes.values())
         if major.isdecimal() and minor.isdecimal()
     }
-    generic = _generic(system, name)
+    generic = {_generic(system, node) for node in (name, *others)} - {None}
     yield from _swaps(system, lambda status: _is_device(status, devices))
     yield from _loops(system, lambda status: _is_device(status, devices))
     yield from _exports(system, lambda status: _is_device(status, devices))
@@ -63,9 +59,34 @@ def device_reasons(system: System, name: str, device: int) -> Iterator[str]:
         system,
         lambda status: (
             _is_device(status, devices)
-            or (stat.S_ISCHR(status.st_mode) and status.st_rdev == generic)
+            or (stat.S_ISCHR(status.st_mode) and status.st_rdev in generic)
         ),
     )
+
+
+def _partitions(system: System, name: str) -> list[str]:
+    directory = f"/sys/class/block/{name}"
+    return [
+        entry
+        for entry in system.children(directory)
+        if system.path(f"{directory}/{entry}/partition").exists()
+    ]
+
+
+def _others(system: System, name: str) -> list[str]:
+    """Devices by which the same blocks are used past every claim on this one: the disk that it is a
+    partition of, and where each path to a namespace is a disk of its own (nvme_core.multipath=N)
+    those of the other paths, with their partitions."""
+    directory = system.path(f"/sys/class/block/{name}")
+    if (directory / "partition").exists():
+        return [directory.resolve().parent.name]
+    wwid = system.text(f"/sys/class/block/{name}/wwid")
+    same = [
+        other
+        for other in system.children("/sys/class/block")
+        if wwid and other != name and system.text(f"/sys/class/block/{other}/wwid") == wwid
+    ]
+    return [node for other in same for node in (other, *_partitions(system, other))]
 
 
 def file_reasons(system: System, path: Path) -> Iterator[str]:

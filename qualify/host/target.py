@@ -60,8 +60,8 @@ def look(path: str, system: System | None = None) -> Target:
         # partitions, who is built on it) would be of the other one.
         if known and known != numbers:
             raise BadInputError(
-                f"target: expected {resolved} to be the device {known} that /sys calls {name}, found "
-                f"{numbers} there; name it as /sys/dev/block/{numbers} does"
+                f"target: expected {resolved} to be the device {known} that /sys calls {name}, "
+                f"found {numbers} there; name it as /sys/dev/block/{numbers} does"
             )
         sectors = system.text(f"/sys/class/block/{name}/size")
         if not sectors.isdecimal() or sectors == "0":

@@ -356,6 +356,15 @@ def played(tmp_path: Path) -> System:
     return System(tmp_path)
 
 
+class Block:
+    """What os.stat tells of a block device's node."""
+
+    st_mode = 0o060600
+
+    def __init__(self, minor: int) -> None:
+        self.st_rdev = os.makedev(259, minor)
+
+
 def test_a_drive_is_known_by_more_than_its_name(played: System) -> None:
     """The next start of the machine may give the name to another drive of the same size."""
     seen = target.Target("/dev/nvme0n1", target.DEVICE, MIB, "a drive")
@@ -384,6 +393,28 @@ def test_arrays_volumes_and_partitions(
     played: System, name: str, numbers: tuple[int, int], reasons: list[str]
 ) -> None:
     assert list(inuse.device_reasons(played, name, os.makedev(*numbers))) == reasons
+
+
+def test_the_same_namespace_by_another_path(played: System) -> None:
+    """nvme_core.multipath=N: a claim on one path's disk says nothing of the other's."""
+    for name in ("nvme0n1", "nvme3n1"):
+        played.path(f"/sys/class/block/{name}").mkdir(exist_ok=True)
+        played.path(f"/sys/class/block/{name}/wwid").write_text("eui.0025388101b00001\n")
+    assert list(inuse.device_reasons(played, "nvme3n1", os.makedev(259, 9))) == [
+        "nvme0n1 is part of md127"
+    ]
+
+
+def test_who_has_a_partitions_disk_open(played: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, partition = (played.path(f"/sys/class/block/{name}") for name in ("nvme0n1", "nvme0n1p1"))
+    (disk / "nvme0n1p1").mkdir()
+    (disk / "nvme0n1p1/partition").write_text("1\n")
+    (disk / "holders/md127").unlink()
+    partition.symlink_to(disk / "nvme0n1p1")
+    monkeypatch.setattr(
+        inuse, "_openers", lambda _system, ours: ["it is open"] if ours(Block(0)) else []
+    )
+    assert list(inuse.device_reasons(played, "nvme0n1p1", os.makedev(259, 8))) == ["it is open"]
 
 
 def test_a_program_that_has_the_character_device_open(played: System) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from qualify.fio.workload import Cell, size_text
-from qualify.results.result import CellResult, Result
+from qualify.results.result import CellResult, Result, Way
 
 TAIL_TOLERANCE: Final = 0.10
 """Share that a 99th percentile may gain without a word, where nobody said what is too much."""
@@ -25,7 +25,8 @@ class Change:
     ratio: float
     """Of IOPS; that of throughput is the same."""
     p99: float
-    """Ratio of the worse side's 99th percentile: above 1 is slower."""
+    """Ratio of the 99th percentile of reads or of writes, whichever rose more: above 1 is slower.
+    That of the slower side alone would hide what became of the other one."""
 
     @property
     def cell(self) -> Cell:
@@ -105,8 +106,17 @@ def _change(before: CellResult, after: CellResult) -> Change:
         before.iops,
         after.iops,
         _ratio(after.iops, before.iops),
-        _ratio(after.p99, before.p99),
+        max(
+            (_ratio(new.latency.p99, old.latency.p99) for old, new in _ways(before, after)),
+            default=_ratio(after.p99, before.p99),
+        ),
     )
+
+
+def _ways(before: CellResult, after: CellResult) -> list[tuple[Way, Way]]:
+    """Reads of both, and writes of both, where both have them."""
+    pairs = ((before.read, after.read), (before.write, after.write))
+    return [(one, other) for one, other in pairs if one is not None and other is not None]
 
 
 def _ratio(after: float, before: float) -> float:

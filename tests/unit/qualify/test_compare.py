@@ -9,6 +9,7 @@ import pytest
 from qualify.fio.workload import Cell
 from qualify.report import table
 from qualify.results.compare import compare
+from qualify.results.result import CellResult
 from tests.unit.qualify.results import CELLS, made, rate
 
 BEFORE = made()
@@ -47,6 +48,26 @@ def test_latency_is_judged_only_where_that_is_asked_for() -> None:
     assert {round(change.p99, 6) for change in compare(BEFORE, after).changes} == {1.5}
     assert not compare(BEFORE, after, p99_tolerance=0.4).passed
     assert compare(BEFORE, after, p99_tolerance=0.6).passed
+
+
+@pytest.mark.parametrize("side", ["read", "write"])
+def test_a_tail_that_rose_below_the_other_sides_is_seen(side: str) -> None:
+    """Writes into a cache have a tenth of reads' tail; ten times as much is no 'unchanged'."""
+
+    def with_p99(cell: CellResult, p99: int) -> CellResult:
+        way = getattr(cell, side)
+        if way is None or cell.cell != SLOW:
+            return cell
+        return replace(cell, **{side: replace(way, latency=replace(way.latency, p99=p99))})
+
+    before, after = (
+        replace(BEFORE, cells=tuple(with_p99(cell, p99) for cell in BEFORE.cells))
+        for p99 in (10_000, 90_000)
+    )
+    (change,) = compare(before, after).longer
+    assert (change.cell, change.p99) == (SLOW, 9.0)
+    assert not compare(before, after, p99_tolerance=0.5).passed
+    assert compare(after, before, p99_tolerance=0.0).passed
 
 
 def test_the_verdict_names_latency_that_rose() -> None:

@@ -32,7 +32,8 @@ def write_comparison(path: Path, before: Result, after: Result, found: Compariso
 
 def _write(path: Path, page: str) -> None:
     try:
-        path.write_text(page, encoding="utf-8")
+        # Half a surrogate pair of JSON, or a byte of a path that is no UTF-8, becomes "?".
+        path.write_text(page, encoding="utf-8", errors="replace")
     except OSError as error:
         raise BadInputError(f"cannot write {path}: {error.strerror}") from error
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import types
 import typing
 from dataclasses import MISSING, fields, is_dataclass
@@ -17,6 +16,8 @@ MAX_BYTES: Final = 16 * 2**20
 _MAX_CELLS: Final = 4096
 _MAX_ROUNDS: Final = 1000
 _MAX_TEXT: Final = 4096
+_LEAST: Final = 1e-300
+"""Nearer to 0 lie floats that no logarithm of a picture can be taken of."""
 
 
 def read(path: Path) -> Result:
@@ -105,8 +106,9 @@ def _scalar(kind: Any, value: object, name: str) -> object:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         if kind is int and isinstance(value, int) and 0 <= value < 2**64:
             return value
-        if kind is float and (value >= 0 or name in _SIGNED) and abs(value) < 1e18:
-            return float(value) if math.isfinite(value) else None
+        known = value == 0 or _LEAST < abs(value) < 1e18
+        if kind is float and known and (value >= 0 or name in _SIGNED):
+            return float(value)
     raise _wrong(f"a {kind.__name__} in its range", value, name)
 
 

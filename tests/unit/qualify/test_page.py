@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -186,6 +187,13 @@ def test_a_surface_of_two_sizes_says_nothing(sizes: int, mixes: int, drawn: bool
     reads = sorted({cell.reads for cell in CELLS})[:mixes]
     few = tuple(Cell(block, share) for block in blocks for share in reads)
     assert ("The surface" in page.render(made(cells=few))) is drawn
+
+
+def test_words_that_are_no_text_do_not_keep_the_page_back(tmp_path: Path) -> None:
+    """JSON has halves of surrogate pairs, and a path on Linux any byte; the figures are fine."""
+    odd = replace(made(), fio="fio-\ud800", target=replace(made().target, path="/mnt/\udcff"))
+    page.write(tmp_path / "page.html", odd)
+    assert "/mnt/?" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_words_in_a_picture_stay_words() -> None:

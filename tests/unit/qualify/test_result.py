@@ -143,6 +143,7 @@ def test_below_every_level() -> None:
         (lambda d: d["cells"][0].update(iops=-1), r"cells\[0\]\.iops"),
         (lambda d: d["cells"][0].update(iops=float("nan")), r"cells\[0\]\.iops"),
         (lambda d: d["cells"][0].update(iops=1e300), r"cells\[0\]\.iops"),
+        (lambda d: d["cells"][0].update(iops=5e-324), r"cells\[0\]\.iops"),
         (lambda d: d.update(emulated=1), "emulated"),
         (lambda d: d.update(label="x" * 5000), "label"),
         (lambda d: d["asked"].update(rounds=[5]), "2 items"),

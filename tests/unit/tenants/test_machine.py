@@ -244,8 +244,10 @@ def looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for at in range(5):
         controller(tmp_path, f"pci{at}/nvme{at}", serial=f"S{at}")
         disk(tmp_path, f"nvme{at}n1", f"pci{at}/nvme{at}")
+        put(tmp_path, f"sys/devices/pci{at}/nvme{at}/nvme{at}n1/dev", f"259:{at}\n")
     raid(tmp_path, "md0", "9:0", "nvme0n1", "nvme1n1")
     raid(tmp_path, "md1", "9:1", "nvme3n1", "nvme4n1")
+    put(tmp_path, "sys/devices/virtual/md1/dev", "9:1\n")
     put(tmp_path, "proc/self/mountinfo", "1 0 9:0 / / rw - ext4 /dev/md0 rw\n")
     asked: list[str] = []
 
@@ -260,7 +262,7 @@ def looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(look, "_sampled", lambda *_: look.Sampled(look.Content.UNIFORM))
     monkeypatch.setattr(reading, "is_busy", lambda _path: False)
     monkeypatch.setattr(
-        look.openers, "lasting", lambda numbers: asked.extend(numbers.values()) or {}
+        look.openers, "lasting", lambda numbers: (asked.extend(numbers.values()) or {}, False)
     )
     return asked
 
@@ -282,6 +284,31 @@ def test_of_what_was_not_asked_for_only_the_head_is_read(looked_into: list[str])
     assert looked_into.count("/dev/nvme2n1") == 2
     assert "md1" not in looked_into
     assert len(machine.drives) == 5
+
+
+def test_what_was_written_while_a_program_was_waited_for_is_seen(
+    looked_into: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """mkfs.ext4 of somebody's script had the drive open after its content was read, and let go of
+    it: it is not the free drive that it was."""
+    writing = iter([True])
+    monkeypatch.setattr(look.openers, "lasting", lambda _numbers: ({}, next(writing, False)))
+    kinds = iter([(), ("ext4",)])
+    monkeypatch.setattr(
+        look, "_signatures", lambda path, _: next(kinds) if path == "/dev/nvme2n1" else ()
+    )
+    machine = look.look(Wish(1, only=("S2",)))
+    assert machine.drives[2].signatures == ("ext4",)
+
+
+def test_who_comes_and_goes_for_ever_is_one_who_stays(
+    looked_into: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(look.openers, "lasting", lambda _numbers: ({}, True))
+    monkeypatch.setattr(
+        look.openers, "openers", lambda _numbers: {"nvme2n1": ("poll (process 7)",)}
+    )
+    assert look.look(Wish(1, only=("S2",))).drives[2].openers == ("poll (process 7)",)
 
 
 def test_a_filesystem_over_several_devices_is_found_by_its_source(tmp_path: Path) -> None:

@@ -23,12 +23,6 @@ HOLD = (
 )
 
 
-@pytest.fixture(autouse=True)
-def _any_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Block devices need root; a look at /dev/zero is the same."""
-    monkeypatch.setattr(openers, "_KIND", 0o020000)
-
-
 @pytest.fixture
 def holder() -> Iterator[int]:
     with subprocess.Popen([sys.executable, "-c", HOLD, "60"], stdout=subprocess.PIPE) as child:
@@ -39,7 +33,7 @@ def holder() -> Iterator[int]:
 
 
 def test_a_process_that_has_the_device_open_is_named(holder: int) -> None:
-    found = openers.openers({ZERO: "nvme0n1", ZERO + 1: "nvme1n1"})
+    found = openers.openers({(False, ZERO): "nvme0n1", (True, ZERO): "nvme1n1"})
 
     assert any(text.endswith(f" (process {holder})") for text in found["nvme0n1"])
     assert "nvme1n1" not in found
@@ -52,7 +46,7 @@ def test_who_passes_by_is_waited_for_and_who_stays_is_not(
     clock = [100.0]
     asked: list[list[str]] = []
 
-    def openers_then(numbers: dict[int, str]) -> dict[str, tuple[str, ...]]:
+    def openers_then(numbers: openers.Numbers) -> dict[str, tuple[str, ...]]:
         asked.append(sorted(numbers.values()))
         passing = {"nvme0n1": ("blkid (process 7)",)} if clock[0] < 100.4 else {}
         return {**passing, "nvme1n1": ("qemu (process 8)",)}
@@ -63,16 +57,17 @@ def test_who_passes_by_is_waited_for_and_who_stays_is_not(
         openers.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds)
     )
 
-    found = openers.lasting({1: "nvme0n1", 2: "nvme1n1", 3: "nvme2n1"})
+    found = openers.lasting({(True, n + 1): f"nvme{n}n1" for n in range(3)})
 
-    assert found == {"nvme1n1": ("qemu (process 8)",)}
+    # Somebody went, who may have written to nvme0n1.
+    assert found == ({"nvme1n1": ("qemu (process 8)",)}, True)
     # A drive that nobody had for one moment is free of them.
     assert asked[0] == ["nvme0n1", "nvme1n1", "nvme2n1"]
     assert asked[-1] == ["nvme1n1"]
     assert 5 < clock[0] - 100 < 6
     monkeypatch.setattr(openers, "openers", lambda numbers: {})
     start = clock[0]
-    assert openers.lasting({1: "nvme0n1"}) == {}
+    assert openers.lasting({(True, 1): "nvme0n1"}) == ({}, False)
     assert clock[0] == start
     assert len(asked) > 4
 
@@ -86,7 +81,32 @@ def test_a_process_that_ends_while_we_look_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "8/fd/5").symlink_to("socket:[1]")
     (tmp_path / "self").mkdir()
 
-    assert openers.openers({ZERO: "x"}, tmp_path) == {"x": ("qemu?[31m (process 8)",)}
+    assert openers.openers({(False, ZERO): "x"}, tmp_path) == {"x": ("qemu?[31m (process 8)",)}
+
+
+def test_a_process_whose_first_thread_has_ended_is_seen(tmp_path: Path) -> None:
+    """Its /proc/PID/fd is empty; its other threads have the drive open all the same."""
+    put(tmp_path, "8/comm", "writer\n")
+    (tmp_path / "8/fd").mkdir()
+    (tmp_path / "8/task/8/fd").mkdir(parents=True)
+    (tmp_path / "8/task/9/fd").mkdir(parents=True)
+    (tmp_path / "8/task/9/fd/3").symlink_to("/dev/zero")
+
+    assert openers.openers({(False, ZERO): "x"}, tmp_path) == {"x": ("writer (process 8)",)}
+
+
+def test_a_namespace_is_open_by_its_character_device_too(tmp_path: Path) -> None:
+    """io_uring's passthrough goes there, past every claim on the disk."""
+    for name in ("nvme0n1", "md127"):
+        disk(tmp_path, name, "pci/nvme0" if name == "nvme0n1" else "virtual")
+    put(tmp_path, "sys/devices/pci/nvme0/nvme0n1/dev", "259:0\n")
+    put(tmp_path, "sys/devices/virtual/md127/dev", "9:127\n")
+    put(tmp_path, "sys/class/nvme-generic/ng0n1/dev", "238:0\n")
+    sysfs = Sysfs(tmp_path)
+
+    assert sysfs.nodes("nvme0n1") == ((True, os.makedev(259, 0)), (False, os.makedev(238, 0)))
+    assert sysfs.nodes("md127") == ((True, os.makedev(9, 127)),)
+    assert sysfs.nodes("nvme1n1") == ()
 
 
 def test_only_what_something_may_be_made_on_is_asked_about() -> None:

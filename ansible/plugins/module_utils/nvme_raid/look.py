@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from . import command, content, files, fstab, openers, reading, superblocks
@@ -18,20 +18,31 @@ from .sysfs import Sysfs
 _NOTHING_FOUND = 2
 """blkid's exit code for a device without any signature (blkid(8))."""
 _AMBIVALENT = 8
+_LOOKS = 3
 _MD_MEMBER = "an md superblock"
 
 
 def look(wish: Wish) -> Machine:
     """All facts. Raises :class:`RaidError` where the machine cannot be asked, or a drive goes."""
     try:
-        return _look(wish)
+        for _ in range(_LOOKS):
+            machine, went = _look(wish, openers.lasting)
+            if not went:
+                return machine
+        # Somebody comes and goes: who is there now counts as one who stays.
+        return _look(wish, lambda numbers: (openers.openers(numbers), False))[0]
     except OSError as error:
         raise RaidError(
             f"expected to look at {error.filename or 'the machine'}, found {error.strerror}"
         ) from error
 
 
-def _look(wish: Wish) -> Machine:
+def _look(
+    wish: Wish,
+    opened: Callable[[openers.Numbers], tuple[dict[str, tuple[str, ...]], bool]],
+) -> tuple[Machine, bool]:
+    """One look, and whether somebody had a drive open and let go of it since its content was read:
+    what was seen there is old then."""
     # At boot udev may just be assembling the array: half of one would be taken for a broken one.
     command.settle()
     sysfs = Sysfs()
@@ -45,15 +56,16 @@ def _look(wish: Wish) -> Machine:
     members = {name: sysfs.children(name, "slaves") for name in sysfs.arrays()}
     near = [name for name, those in members.items() if names & set(those) and name not in system]
     arrays = tuple(_array(sysfs, name, swaps, members[name], links, asked) for name in near)
-    numbers = {sysfs.number(name): name for name in _maybe_made_on(drives, arrays, asked)}
-    who = openers.lasting(numbers) if numbers else {}
+    free = _maybe_made_on(drives, arrays, asked)
+    numbers = {node: name for name in free for node in sysfs.nodes(name)}
+    who, went = opened(numbers) if numbers else ({}, False)
     found = platform()
     paths = (found.mdadm_conf, files.DRACUT, fstab.PATH)
     texts = {path: text for path in paths if (text := _text(path)) is not None}
     point = os.path.realpath(wish.mount)
     here = any(mount.point == point for mount in mounts)
     exists = os.path.isdir(wish.mount)
-    return Machine(
+    machine = Machine(
         platform=found,
         drives=tuple(replace(one, openers=who.get(one.name, ())) for one in drives),
         arrays=tuple(replace(one, openers=who.get(one.name, ())) for one in arrays),
@@ -67,6 +79,7 @@ def _look(wish: Wish) -> Machine:
         trim_enabled=_trim_enabled(found),
         initramfs_stamp=(_text(files.STAMP) or "").strip(),
     )
+    return machine, went
 
 
 def _no_directory(path: str) -> str:

@@ -54,8 +54,18 @@ class Sysfs:
 
     def number(self, name: str) -> int:
         """Its st_rdev; 0 where there is no such device."""
-        major, _, minor = self.text(self.block(name) / "dev").partition(":")
+        return self._number(self.block(name))
+
+    def _number(self, directory: Path) -> int:
+        major, _, minor = self.text(directory / "dev").partition(":")
         return os.makedev(int(major), int(minor)) if minor else 0
+
+    def nodes(self, name: str) -> tuple[tuple[bool, int], ...]:
+        """By what a program may have it open: block or not, and st_rdev. A namespace has a
+        character device, too (``ng0n1`` of ``nvme0n1``, since Linux 5.13)."""
+        generic = self._root / "sys/class/nvme-generic" / name.replace("nvme", "ng", 1)
+        found = ((True, self.number(name)), (False, self._number(generic)))
+        return tuple(node for node in found if node[1])
 
     def exports(self, name: str) -> tuple[str, ...]:
         """What the kernel itself has built on a device without a claim to it, so that it is among

@@ -254,6 +254,30 @@ def test_a_label_is_given_where_the_filesystem_is_mounted(point: str) -> None:
     assert Relabel("/dev/md/nvme", "nvme", point) in plan.steps
 
 
+@pytest.mark.parametrize(
+    ("source", "refused"),
+    [
+        ("LABEL=other", True),
+        ('LABEL="other"', True),
+        ("/dev/disk/by-label/other", True),
+        ("#LABEL=other", False),
+        ("LABEL=others", False),
+    ],
+)
+def test_a_label_that_a_line_of_fstab_needs_is_not_taken_away(source: str, refused: bool) -> None:
+    """An array made by hand, mounted elsewhere by its label: the next boot would stop there."""
+    machine = built()
+    _wrong_label(machine)
+    text = (machine.machine.text("/etc/fstab") or "") + f"{source} /srv/db xfs defaults 0 0\n"
+    machine.set(files=tuple({**dict(machine.machine.files), "/etc/fstab": text}.items()))
+    if not refused:
+        assert run(machine) == ["label the XFS on /dev/md/nvme nvme"]
+        return
+    with pytest.raises(Refusal, match=r"'/srv/db' by its label other in line \d+ of /etc/fstab"):
+        converge(WISH, look=machine.look, act=nothing)
+    assert run(machine, replace(WISH, label="other")) == []
+
+
 def test_a_mounted_array_of_another_name_is_left_mounted() -> None:
     machine = built()
     machine.set_array(linked=("nvme_0",), given="nvme_0")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import mdadmconf, membership, mountpoint, obstacles
+from . import fstab, mdadmconf, membership, mountpoint, obstacles
 from .candidates import candidates
 from .errors import Refusal
 from .files import managed_files
@@ -91,6 +91,7 @@ def decide(machine: Machine, wish: Wish) -> Plan:
     if base.filesystem is None or base.filesystem.unfinished:
         steps.append(_make(wish, base))
     elif base.filesystem.label != wish.label:
+        _refuse_named(machine, wish, base, base.filesystem)
         # xfs_admin keeps its hands off a mounted filesystem, wherever that is.
         points = mountpoint.all_of(machine, base.device)
         point = mountpoint.of(machine, wish)
@@ -107,6 +108,21 @@ def decide(machine: Machine, wish: Wish) -> Plan:
         base.node,
         uuid,
     )
+
+
+def _refuse_named(machine: Machine, wish: Wish, base: _Base, found: Filesystem) -> None:
+    """Raises :class:`Refusal` where a line of somebody's in fstab needs the label that there is:
+    the next boot would wait for it in vain, and without nofail go no further."""
+    named = fstab.by_label(machine.text(fstab.PATH) or "", found.label, wish.name)
+    if named is not None:
+        number, point = named
+        raise Refusal(
+            (
+                f"expected to label the XFS on {base.node} {wish.label}, found it mounted on "
+                f"{point[:80]!a} by its label {found.label} in line {number} of /etc/fstab; write "
+                f"UUID={found.uuid} there or remove that line, or ask for the label {found.label}",
+            )
+        )
 
 
 def _single(machine: Machine, wish: Wish, drive: Drive) -> _Base:

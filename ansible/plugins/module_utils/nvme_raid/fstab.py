@@ -26,6 +26,18 @@ def line(wish: Wish, uuid: str) -> str:
     return f"UUID={uuid} {wish.mount} xfs {','.join(options)} 0 0"
 
 
+def by_label(text: str, label: str, name: str) -> tuple[int, str] | None:
+    """Number and mount point of the first line that mounts something by a label and is none of
+    ours."""
+    sources = (f"LABEL={label}", f"/dev/disk/by-label/{label}")
+    for number, old in enumerate(text.splitlines(), 1):
+        fields = old.split()
+        named = len(fields) > 3 and fields[0].replace('"', "") in sources
+        if label and named and MARK + name not in fields[3].split(","):
+            return number, fields[1]
+    return None
+
+
 def edited(
     text: str,
     wish: Wish,

@@ -17,7 +17,7 @@ exit codes:
   6   fio is missing, failed, or did not answer as it should
   7   compare: slower than allowed, or cells are missing
   8   grade: below every level
-  130, 143  interrupted: 'run' with --resume goes on from there
+  129, 130, 143  interrupted: 'run' with --resume goes on from there
 """
 
 EXIT_SLOWER = 7
@@ -25,7 +25,7 @@ EXIT_NO_LEVEL = 8
 
 
 class BenchInterrupted(BaseException):
-    """SIGINT or SIGTERM."""
+    """SIGINT, SIGTERM, or SIGHUP: the terminal or the ssh that it was started from is gone."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"interrupted by {signal.Signals(number).name}")
@@ -45,8 +45,8 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Turns the first SIGINT or SIGTERM into :class:`BenchInterrupted`; fio is ended on its way
-    up."""
+    """Turns the first SIGINT, SIGTERM or SIGHUP into :class:`BenchInterrupted`; fio, which has a
+    session of its own and would go on, is ended on its way up. nohup's is left ignored."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
         for each in old:
@@ -54,7 +54,9 @@ def interruptible() -> Iterator[None]:
         raise BenchInterrupted(number)
 
     # stop() reads this when a signal comes, so it stands before the handlers are set.
-    old = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    old = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    if old[signal.SIGHUP] is signal.SIG_IGN:
+        del old[signal.SIGHUP]
     for number in old:
         signal.signal(number, stop)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import select
@@ -28,6 +29,11 @@ _STOP: Final = 5.0
 """Seconds that fio gets to end its jobs when it is asked to."""
 
 _MAX_WORDS: Final = 64 * 1024
+
+_STOPPING: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+_PR_SET_PDEATHSIG: Final = 1
+"""linux/prctl.h."""
+_LIBC: Final = ctypes.CDLL(None)
 
 Tick = Callable[[float], None]
 """Called now and then with the seconds since fio was started."""
@@ -77,26 +83,22 @@ def run(options: Sequence[str], *, seconds: float, tick: Tick | None = None) -> 
     with tempfile.TemporaryDirectory(prefix="nvme-bench-") as room:
         answer = Path(room) / "fio.json"
         argv = [path, *options, "--output-format=json+", f"--output={answer}"]
+        # Not in the middle of starting it: a fio that nobody knows of would go on writing.
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
         try:
-            child = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                # _HINTS know the system's words in English.
-                env={**os.environ, "LC_ALL": "C"},
-                # fio leaves files of its own (verify state) where it runs.
-                cwd=room,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise FioError(f"expected to start {path}, found {error.strerror}") from error
-        try:
-            words = _listen(child, seconds + GRACE, tick)
-        except BaseException:
-            # Whatever it was, a signal of ours too: no fio goes on writing after this call.
-            _end(child)
-            raise
+            try:
+                child = _start(argv, room, unblocked)
+            except OSError as error:
+                raise FioError(f"expected to start {path}, found {error.strerror}") from error
+            try:
+                signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+                words = _listen(child, seconds + GRACE, tick)
+            except BaseException:
+                # Whatever it was, a signal of ours too: no fio goes on writing after this call.
+                _end(child)
+                raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         # A failing fio may print why into its answer rather than beside it.
         text = answer.read_text(errors="replace") if answer.exists() else ""
     if child.returncode != 0:
@@ -105,6 +107,28 @@ def run(options: Sequence[str], *, seconds: float, tick: Tick | None = None) -> 
         return fiojson.parse(text)
     except FioError as error:
         raise FioError(f"{error}; {_last_line(words)}" if words.strip() else str(error)) from error
+
+
+def _start(
+    argv: Sequence[str], room: str, unblocked: set[signal.Signals]
+) -> subprocess.Popen[bytes]:
+    def prepare() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+        # Where we are killed nobody keeps the target from others any more: fio ends then, too.
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+    return subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        # _HINTS know the system's words in English.
+        env={**os.environ, "LC_ALL": "C"},
+        # fio leaves files of its own (verify state) where it runs.
+        cwd=room,
+        start_new_session=True,
+        preexec_fn=prepare,  # this program has one thread
+    )
 
 
 def explain(words: str, argv: Sequence[str], code: int) -> str:

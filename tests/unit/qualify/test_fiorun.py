@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from qualify.cli.output import BenchInterrupted, interruptible
 from qualify.errors import FioError
 from qualify.fio import fiorun
 from qualify.fio.workload import MIB, Cell, Load, Place, cell_options, fill_options
@@ -144,7 +146,7 @@ def running(directory: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_stops_fio_tidies_up_and_goes_on(room: Path, number: int) -> None:
     result = room.parent / f"result-{room.name}.json"
     argv = [sys.executable, "-m", "qualify.cli.app", "run", "quick", str(room), "--size", "4M"]
@@ -168,7 +170,7 @@ def test_an_interrupted_run_stops_fio_tidies_up_and_goes_on(room: Path, number: 
     assert running(room) == []
     assert not result.exists()
     assert len(journal.read_text().splitlines()) == 2  # the header, and the first cell
-    if number == signal.SIGTERM:
+    if number != signal.SIGINT:
         return  # going on is the same
 
     done = subprocess.run(
@@ -179,3 +181,41 @@ def test_an_interrupted_run_stops_fio_tidies_up_and_goes_on(room: Path, number: 
     assert result.exists()
     assert not journal.exists()
     result.unlink()
+
+
+def test_a_bench_that_is_killed_leaves_no_fio_that_writes(room: Path) -> None:
+    """Nobody keeps the target for it any more: the next who takes it would be written over."""
+    argv = [sys.executable, "-m", "qualify.cli.app", "run", "quick", str(room), "--size", "4M"]
+    argv += ["--jobs", "1", "--seconds", "60", "--output", str(room.parent / "killed.json")]
+    child = subprocess.Popen(argv, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    assert child.stderr is not None
+    for line in child.stderr:
+        if "1M 100/0" in line:
+            break
+    deadline = time.monotonic() + 20
+    while not running(room) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    child.kill()
+    child.communicate()
+    while running(room) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert running(room) == []
+
+
+def test_a_signal_while_fio_is_started_ends_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The start takes milliseconds, in which nobody has the process yet."""
+    started: list[int] = []
+
+    class Signalled(subprocess.Popen[bytes]):
+        def __init__(self, *argv: Any, **options: Any) -> None:
+            super().__init__(*argv, **options)
+            started.append(self.pid)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(subprocess, "Popen", Signalled)
+    with pytest.raises(BenchInterrupted), interruptible():
+        fiorun.run(cell_options(Cell(4096, 100), place, LOAD, 30), seconds=30)
+    with pytest.raises(ProcessLookupError):
+        os.kill(started[0], 0)

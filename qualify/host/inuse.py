@@ -209,6 +209,12 @@ def _openers(system: System, ours: _Test) -> Iterator[str]:
     processes = [name for name in system.children("/proc") if name.isdecimal()]
     if not processes:
         raise TargetInUseError("cannot see who has it open: found no processes in /proc; mount it")
+    # Mounted with hidepid=invisible it lists nobody else's processes, and tells of no error.
+    if not system.path("/proc/1").exists():
+        raise TargetInUseError(
+            "cannot see who has it open: /proc hides the processes of others (hidepid); run as "
+            "root, or name a directory to have a file made"
+        )
     for process in processes:
         # Our own descriptor is the claim on the device (target.held).
         if int(process) == os.getpid():

@@ -352,6 +352,7 @@ def played(tmp_path: Path) -> System:
     (tmp_path / "proc/self/mountinfo").write_text(
         "30 1 259:3 / /mnt/a\\040b rw,relatime shared:1 - xfs /dev/nvme2n1p1 rw\n"
     )
+    (tmp_path / "proc/1/fd").mkdir(parents=True)
     (tmp_path / "proc/7/fd").mkdir(parents=True)
     return System(tmp_path)
 
@@ -461,6 +462,13 @@ def test_swap(played: System) -> None:
 def test_without_proc_nothing_is_proven(tmp_path: Path) -> None:
     with pytest.raises(TargetInUseError, match="mount it"):
         list(inuse.device_reasons(System(tmp_path), "nvme0n1", os.makedev(259, 0)))
+
+
+def test_processes_that_proc_hides_may_have_it_open(played: System) -> None:
+    played.path("/proc/1/fd").rmdir()
+    played.path("/proc/1").rmdir()
+    with pytest.raises(TargetInUseError, match="hidepid"):
+        list(inuse.device_reasons(played, "nvme0n1", os.makedev(259, 0)))
 
 
 def test_a_process_that_cannot_be_looked_at_may_have_it_open(

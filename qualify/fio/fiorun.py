@@ -110,7 +110,7 @@ def run(options: Sequence[str], *, seconds: float, tick: Tick | None = None) -> 
 
 
 def _start(
-    argv: Sequence[str], room: str, unblocked: set[signal.Signals]
+    argv: Sequence[str], room: str, unblocked: set[int | signal.Signals]
 ) -> subprocess.Popen[bytes]:
     def prepare() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)

@@ -30,22 +30,29 @@ def look(wish: Wish) -> Machine:
             if not went:
                 return machine
         # Somebody comes and goes: who is there now counts as one who stays.
-        return _look(wish, lambda numbers: (openers.openers(numbers), False))[0]
+        machine, went = _look(wish, lambda numbers: (openers.openers(numbers), False))
     except OSError as error:
         raise RaidError(
             f"expected to look at {error.filename or 'the machine'}, found {error.strerror}"
         ) from error
+    if went:
+        raise RaidError(
+            "expected drives to which nobody writes, found that somebody did at each look; stop "
+            "it, and run this again"
+        )
+    return machine
 
 
 def _look(
     wish: Wish,
     opened: Callable[[openers.Numbers], tuple[dict[str, tuple[str, ...]], bool]],
 ) -> tuple[Machine, bool]:
-    """One look, and whether somebody had a drive open and let go of it since its content was read:
-    what was seen there is old then."""
+    """One look, and whether somebody wrote to a drive since its content was read, or had it open
+    and let go of it: what was seen there is old then."""
     # At boot udev may just be assembling the array: half of one would be taken for a broken one.
     command.settle()
     sysfs = Sysfs()
+    before = {name: sysfs.written(name) for name in (*sysfs.namespaces(), *sysfs.arrays())}
     mounts = sysfs.mounts()
     system = sysfs.system(mounts)
     swaps = sysfs.swaps()
@@ -79,7 +86,8 @@ def _look(
         trim_enabled=_trim_enabled(found),
         initramfs_stamp=(_text(files.STAMP) or "").strip(),
     )
-    return machine, went
+    # Last: from here on nothing but the decision comes before what is made there.
+    return machine, went or any(before.get(name) != sysfs.written(name) for name in free)
 
 
 def _no_directory(path: str) -> str:

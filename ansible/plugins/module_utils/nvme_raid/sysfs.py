@@ -37,6 +37,11 @@ class Sysfs:
         """Bytes."""
         return int(self.text(self.block(name) / "size") or 0) * _SECTOR
 
+    def written(self, name: str) -> str:
+        """The kernel's count of what was written to a device since it is there (its stat, 7th
+        field); the same for ever where nothing is counted."""
+        return "".join(self.text(self.block(name) / "stat").split()[6:7])
+
     def read_only(self, name: str) -> bool:
         """Whether the kernel lets nobody write."""
         return self.text(self.block(name) / "ro") == "1"

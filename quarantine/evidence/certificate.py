@@ -367,6 +367,10 @@ def _sha256(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
+OTHERWISE = "; Placement named "
+"""In how a last user is known: another one by Placement than by the host's gate."""
+
+
 def _source(testimony: CertificateEvidence) -> MediumSource:
     slot = testimony.order.slot
     # The gate saw who started on this very drive; Placement knows who held the slot. So the gate's
@@ -376,7 +380,7 @@ def _source(testimony: CertificateEvidence) -> MediumSource:
     if owner is not None:
         known = "the host's gate"
         known += " and Placement" if owner.domain == seen else ""
-        known += f"; Placement named {seen}" if seen and owner.domain != seen else ""
+        known += f"{OTHERWISE}{seen}" if seen and owner.domain != seen else ""
     else:
         known = "allocations seen in Placement" if seen else "nothing on record"
     return MediumSource(

@@ -265,6 +265,12 @@ def _use(clerk: _Clerk, rows: Sequence[StoredCertificate]) -> Iterator[ServedDri
     body = found[0].certificate
     before = clerk.before(rows[0].drive, rows[0].slot, rows[0])
     says = [f"before: {before}"] if isinstance(before, str) else []
+    if certificate.OTHERWISE in body.source.known_from:
+        # A host may name whomever it likes as the last user of its own drives.
+        clerk.unknown.append(
+            f"{rows[0].slot}: before certificate {rows[0].number} {body.source.last_user} had the "
+            f"drive, known from {body.source.known_from}: one of the two had it"
+        )
     if found[-1].certificate.withheld:
         says.append("after: erased and not handed out; see the certificate")
     yield ServedDrive(

@@ -6,6 +6,8 @@ Sentences of a report are its host's: they are printed and never looked into.
 
 from __future__ import annotations
 
+from typing import Final
+
 from eraser.protocol.conclusions import buffers, unallocated
 from eraser.protocol.conclusions.remarks import remarks
 from eraser.protocol.conclusions.visits import came_back, read_otherwise
@@ -16,6 +18,10 @@ from eraser.protocol.policy import Label, Unallocated
 from eraser.protocol.report import EraseReport, Verdict
 from quarantine.record.words.reasons import HoldCode
 
+_RESERVED: Final = 0x083
+"""Reservation Conflict (Base 2.0, Generic Command Status): also of a namespace that is not attached, whose
+reservation no report tells."""
+
 
 def of_unproved(order: EraseOrder, report: EraseReport) -> HoldCode:
     """Of a report whose verdict is not erased, or unknown."""
@@ -23,7 +29,7 @@ def of_unproved(order: EraseOrder, report: EraseReport) -> HoldCode:
     if _survived(report):
         return HoldCode.DATA_LEFT
     # A lock before the command that failed by it: the lock is what a person can take off.
-    if _blocked(report):
+    if _blocked(report) or any(each.status == _RESERVED for each in report.commands):
         return HoldCode.LOCKED
     if report.methods and report.methods[-1].verdict is not Verdict.ERASED:
         return HoldCode.COMMAND_FAILED

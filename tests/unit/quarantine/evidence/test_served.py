@@ -285,6 +285,10 @@ def test_the_gates_word_finds_a_server_that_placement_never_named(life: Life) ->
     (use,) = life.account(ANN).drives
     assert use.known_from == f"the host's gate; Placement named {BOB}"
     assert life.account(BOB).drives == (use,)
+    # A host may name whomever it likes: neither answer is whole.
+    for server in (ANN, BOB):
+        assert not life.account(server).complete
+        assert "one of the two had it" in life.account(server).unknown[0]
 
 
 def test_a_drive_that_another_took_the_place_of_is_a_named_hole(life: Life) -> None:

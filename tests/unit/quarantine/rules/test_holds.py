@@ -92,6 +92,12 @@ CASES = [
     (NOT_CERTAIN, showed(True, structured=1, otherwise=1), HoldCode.UNPROVED),
     (NOT_CERTAIN, found(security=SecurityState(locked=True)), HoldCode.LOCKED),
     (NOT_CERTAIN, found(reservations=(Reservation(1, 1, 1, True),)), HoldCode.LOCKED),
+    # One that nobody could read: its namespace is not attached.
+    (
+        GONE_WRONG,
+        {"commands": (replace(GONE_WRONG.commands[0], status=0x083),)} | refused(CRYPTO),
+        HoldCode.LOCKED,
+    ),
     (NOT_CERTAIN, found(controllers=2), HoldCode.NOT_AS_PROFILE),
     (
         NOT_CERTAIN,

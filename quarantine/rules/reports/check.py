@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from eraser.protocol import codec
 from eraser.protocol.conclusions import buffers, unallocated
 from eraser.protocol.conclusions.remarks import remarks
+from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.fitness import Consequence, HealthFinding
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import Label, Unallocated
@@ -22,7 +23,7 @@ from quarantine.errors import BadInputError
 from quarantine.evidence import certificate, undone
 from quarantine.evidence.certificate import CertificateEvidence, Link
 from quarantine.evidence.checks import bounds, consistency, images, methods, reading
-from quarantine.evidence.sections import Issuer
+from quarantine.evidence.sections import Certificate, Issuer
 from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.reasons import HoldCode, HoldReason
 from quarantine.record.words.states import WORKING, State
@@ -235,7 +236,9 @@ def _unsayable(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     evidence = CertificateEvidence(order, "", report, "", "", "", "", (), withheld=report.reasons)
     try:
         body = certificate.build(evidence, Issuer(), Link(), report.finished_at)
-    except BadInputError as error:
+        # Each number of a report is bounded as it is read, what is made of two of them is not.
+        codec.decode(Certificate, codec.plain(body), "its certificate")
+    except (BadInputError, BadWireError) as error:
         yield str(error)
         return
     yield from consistency.contradictions(body)

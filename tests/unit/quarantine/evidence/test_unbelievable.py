@@ -356,3 +356,12 @@ def test_a_report_of_thousands_of_records_is_looked_through_once(
 def test_a_report_has_so_many_records_at_most() -> None:
     report = replace(REPORT, methods=(*[CRYPTO] * 4096, BLOCK))
     assert "expected 4096 records of methods at most" in ruled(report)[1]
+
+
+@pytest.mark.parametrize("changes", [{"blocks": 2**127}, {"block_bytes": -(2**127)}])
+def test_what_no_reader_takes_is_not_signed(changes: dict[str, int]) -> None:
+    """A link that nobody can read breaks the chain of all hosts, for ever."""
+    before = replace(FACTS, namespaces=(replace(FACTS.namespaces[0], **changes),))
+    ruling, reason = ruled(replace(REPORT, facts_before=before))
+    assert ruling is Ruling.HOLD
+    assert "its certificate.drive.namespaces_before[0].size: expected a number" in reason

@@ -47,6 +47,8 @@ def _numbers(report: EraseReport) -> Iterator[tuple[str, float, float]]:
             yield f"{name}: nvme_version", facts.nvme_version, 0xFFFFFFFF
             yield f"{name}: total_bytes", facts.total_bytes, _WORD
             yield f"{name}: unallocated_bytes", facts.unallocated_bytes, _WORD
+            for what, value, most in _told(facts):
+                yield f"{name}: {what}", value, most
     for visit in report.visits:
         yield "visit: idle", visit.idle, _LONGEST
         for act in visit.acts:
@@ -65,6 +67,22 @@ def _numbers(report: EraseReport) -> Iterator[tuple[str, float, float]]:
         yield "verification: seconds", read.seconds, _LONGEST
         yield "verification: bytes_read", read.bytes_read, _WORD
         yield "verification: sampled", read.sampled, sum(n.blocks for n in read.namespaces)
+
+
+def _told(facts: ControllerFacts) -> Iterator[tuple[str, int, float]]:
+    """Each by the width of its field (Base 2.0, figure 275; NVM Command Set 1.0, figure 97)."""
+    yield "oacs", facts.oacs, 0xFFFF
+    yield "fna", facts.fna, _BYTE
+    yield "sanicap", facts.sanicap, 0xFFFFFFFF
+    yield from (("dlfeat", each, _BYTE) for each in facts.dlfeat)
+    for layout in (*facts.namespaces, *facts.detached):
+        where = f"namespace {layout.nsid}"
+        yield f"{where}: nsid", layout.nsid, 0xFFFFFFFF
+        yield f"{where}: blocks", layout.blocks, 2**64 - 1
+        yield f"{where}: block_bytes", layout.block_bytes, 2**63
+        yield f"{where}: lba_format", layout.lba_format, 0x3F
+        yield f"{where}: metadata_bytes", layout.metadata_bytes, 0xFFFF
+        yield f"{where}: protection", layout.protection, _BYTE
 
 
 def _ids(facts: ControllerFacts) -> Iterator[str]:

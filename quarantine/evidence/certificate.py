@@ -376,6 +376,8 @@ def _source(testimony: CertificateEvidence) -> MediumSource:
     # The gate saw who started on this very drive; Placement knows who held the slot. So the gate's
     # word goes first, but for a drive that was on another host since.
     owner = testimony.report.last_owner if testimony.gate_counts else None
+    if owner is not None and not owner.domain:
+        owner = None  # times of nobody: a certificate that they stood on would contradict them
     seen = testimony.last_user
     if owner is not None:
         known = "the host's gate"

@@ -125,6 +125,15 @@ def test_a_certificate_agrees_with_what_it_was_made_of() -> None:
     assert unfit.weighed().standing is TestimonyStanding.AGREES
 
 
+def test_a_gate_that_names_nobody_is_left_out() -> None:
+    """One host's empty word made a certificate that its own testimony contradicted, for ever."""
+    held = papers(replace(SAID, last_owner=replace(OWNER, domain="")))
+    source = held.signed.certificate.source
+    assert (source.last_user, source.gate_since) == (OWNER.domain, "")
+    assert source.known_from == "allocations seen in Placement"
+    assert held.weighed().standing is TestimonyStanding.AGREES
+
+
 def test_every_value_that_the_testimony_does_not_bear_is_named() -> None:
     """By whoever has the controller's key: each of the values is altered and signed again."""
     whole = papers()

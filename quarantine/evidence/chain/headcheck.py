@@ -18,6 +18,8 @@ class Issued:
 
     position: int
     issued_at: str
+    set_back: bool = False
+    """It says that our clock was, since the one before it: no time of before is held against it."""
 
 
 HeadFile = tuple[str, "bytes | BadInputError"]
@@ -51,6 +53,9 @@ def findings(
 
 
 def _against(said: Head, chain: Mapping[str, Issued], at: Mapping[int, Issued]) -> Iterator[str]:
+    follower = at.get(said.position + 1)
+    # The head was written between both, so on either side of that step: its time says nothing.
+    timeless = follower is not None and follower.set_back
     if said.digest:
         place = chain.get(said.digest)
         if place is None:
@@ -61,11 +66,12 @@ def _against(said: Head, chain: Mapping[str, Issued], at: Mapping[int, Issued]) 
             return
         if place.position != said.position:
             yield f"expected its certificate at position {said.position}, found {place.position}"
-        if clocks.earlier(said.written_at, place.issued_at):
+        if clocks.earlier(said.written_at, place.issued_at) and not timeless:
             yield f"written at {said.written_at}, before its certificate: {place.issued_at}"
     # The next certificate may claim no earlier time: the head says that it was not there yet.
-    follower = at.get(said.position + 1)
-    if follower is not None and clocks.earlier(follower.issued_at, said.written_at):
+    if follower is None or timeless:
+        return
+    if clocks.earlier(follower.issued_at, said.written_at):
         yield (
             f"the chain ended with {said.position} at {said.written_at}, yet {said.position + 1} "
             f"says that it was issued at {follower.issued_at}"

@@ -104,7 +104,10 @@ def audit(
     findings += _missing_at_rotations(good, keys)
     findings += (ChainFinding("a rotation", line) for line in keyring.problems(keys))
     # Heads last, for they are held against the whole chain.
-    chain = {digest: Issued(place.position, place.issued_at) for digest, place in good.items()}
+    chain = {
+        digest: Issued(place.position, place.issued_at, place.set_back)
+        for digest, place in good.items()
+    }
     findings += (ChainFinding(*found) for found in headcheck.findings(heads, chain, keys))
     return Audit(
         count=len(good),

@@ -25,11 +25,20 @@ from quarantine.evidence.certificate import Link, SignedCertificate
 from quarantine.evidence.chain import head, ledger
 from quarantine.evidence.chain.head import Head
 from quarantine.evidence.chain.headcheck import HeadFile
+from quarantine.evidence.checks import clocks
 from quarantine.record.certificates import NewestLink
 from quarantine.record.store import Store
 from quarantine.service.issue.heads import HeadDirectory
 from tests.unit.quarantine.cli.test_cli import Cli, certified, conf, enrolled, ready, run
-from tests.unit.quarantine.evidence.test_certificate import KEY, OTHER, chain, issue
+from tests.unit.quarantine.evidence.test_certificate import (
+    ISSUER,
+    KEY,
+    OTHER,
+    chain,
+    evidence_of,
+    issue,
+)
+from tests.unit.quarantine.testimony import REPORT
 
 __all__ = ["conf", "ready", "run"]
 
@@ -286,6 +295,21 @@ def test_a_certificate_that_was_dated_back_behind_a_head_is_found() -> None:
     assert "the chain ended with 0" in found
     (found,) = problems(links, heads_of((1, links[1]), written="2026-11-19T12:00:00Z"))
     assert "before its certificate" in found
+
+
+@pytest.mark.parametrize("written", ["2026-11-20T12:00:00Z", "2026-11-25T12:00:00Z"])
+def test_a_head_from_around_a_clock_that_was_set_back_speaks_against_no_honest_chain(
+    written: str,
+) -> None:
+    """A certificate of five days too late, a head with that clock or a right one, then the next."""
+    late = certificate.sign(
+        replace(issue(Link()).certificate, issued_at="2026-11-25T11:00:00Z"), KEY
+    )
+    after = certificate.build(evidence_of(REPORT, 2), ISSUER, late.link, "2026-11-20T13:00:00Z")
+    assert clocks.OURS_SET_BACK in after.exceptions
+    links = [late, certificate.sign(after, KEY)]
+    assert problems(links, heads_of((2, late), (3, late), written=written)) == []
+    assert problems(links[:1], heads_of((2, late), written="2026-11-20T12:00:00Z")) != []
 
 
 def test_heads_that_are_none_are_named_and_the_others_go_on() -> None:

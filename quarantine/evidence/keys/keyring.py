@@ -61,11 +61,13 @@ def misplaced(keys: Sequence[PublicKey], key: PublicKey, position: int, digest: 
 
 
 def misplaced_head(keys: Sequence[PublicKey], key: PublicKey, position: int) -> str:
-    """Why ``key`` did not say that the chain ended there: it signs that place, or the next one."""
+    """Why ``key`` did not say that the chain ended there: it signs that place, or was to sign the
+    next one, which a key does that was replaced before it signed any."""
     if not isinstance(keys, Keyring):
         return ""
     span = keys.spans[key.thumbprint]
-    return span.problem(position) if span.problem(position + 1) else ""
+    wider = replace(span, first=span.first - 1)
+    return span.problem(position) if wider.problem(position) else ""
 
 
 def replaced(keys: Sequence[PublicKey], thumbprint: str) -> int | None:

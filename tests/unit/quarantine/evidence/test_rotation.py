@@ -166,6 +166,19 @@ def test_a_head_is_of_the_key_that_signs_there(key: PrivateKey, end: int, words:
     assert all(words in line for line in found)
 
 
+def test_a_head_may_be_of_a_key_that_was_replaced_before_it_signed_a_certificate() -> None:
+    """A quiet weekend between two rotations, with a head at midnight."""
+    links = signed_by(FIRST, FIRST, THIRD)
+    one, two = turned(links[1], FIRST, SECOND), turned(links[1], SECOND, THIRD)
+    ring = keyring.ring([THIRD.public], [one, two])
+    said = Head(1, "2026-11-24", AT, 2, links[1].digest, "", "Example Cloud")
+    assert head.read(head.sign(said, SECOND).encode(), ring, "head") == said
+    for position in (1, 3):
+        other = replace(said, position=position)
+        with pytest.raises(BadInputError, match="its place"):
+            head.read(head.sign(other, SECOND).encode(), ring, "head")
+
+
 def test_keys_in_a_circle_end() -> None:
     ring = keyring.ring([FIRST.public], [ONE, turned(CHAIN[3], SECOND, FIRST)])
     assert ring.problems

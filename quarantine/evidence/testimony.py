@@ -67,9 +67,13 @@ def weigh(
     problems += _contradictions(body, order, report)
     if problems:
         return TestimonyResult(TestimonyStanding.CONTRADICTS, tuple(problems))
-    return TestimonyResult(
-        TestimonyStanding.AGREES, remarks=tuple(_remarks(body, given, order, report))
-    )
+    try:
+        remarks = tuple(_remarks(body, given, order, report))
+    except (BadInputError, ValueError, ArithmeticError) as error:
+        # Signed as they are, and such that nothing can be computed from them: no fault of the next
+        # file, and what is wrong with the certificate its own parts say.
+        remarks = (f"this release computes no texts from this testimony ({error})",)
+    return TestimonyResult(TestimonyStanding.AGREES, remarks=remarks)
 
 
 def _papers(body: Certificate, given: SignedTestimony) -> Iterator[str]:

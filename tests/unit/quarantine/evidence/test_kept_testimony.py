@@ -245,6 +245,39 @@ def test_what_this_release_would_not_certify_is_a_remark() -> None:
     assert "log 81h was not seen to change" in found.remarks[0]
 
 
+@pytest.mark.parametrize("spoilt", ["confidence", "log"])
+def test_what_nothing_can_be_computed_from_hides_no_other_file(
+    spoilt: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Controller and host lie together: of two certificates in a directory both are told of."""
+    good, report = papers(), SAID
+    body = good.signed.certificate
+    if spoilt == "confidence":
+        assert report.verification is not None
+        report = replace(report, verification=replace(report.verification, confidence=1.0))
+        body = replace(body, verification=replace(body.verification, confidence=1.0))
+    else:
+        last = replace(report.methods[-1], log_after="AAAA")
+        report = replace(report, methods=(*report.methods[:-1], last))
+        done = body.sanitization
+        technique = replace(done.techniques[-1], log_after="AAAA")
+        done = replace(done, techniques=(*done.techniques[:-1], technique))
+        body = replace(body, sanitization=done)
+    token = HOST.sign(codec.canonical(report), REPORT_TYPE)
+    case = replace(body.case, report_digest=certificate.token_digest(token))
+    bad = Papers(certificate.sign(replace(body, case=case), KEY), replace(good.given, report=token))
+    for one in (bad, good):
+        files.write_files(tmp_path, one.signed, one.given)
+    key = tmp_path / "key.jwk"
+    key.write_text(json.dumps(KEY.public.jwk()))
+    names = [str(tmp_path / f"{one.signed.digest}.json") for one in (bad, good)]
+    assert cli.main(["certificate", "verify", *names, "--key", str(key), "-f", "json"]) == 7
+    first, second = json.loads(capsys.readouterr().out)
+    assert first["contradictions"]
+    assert "computes no texts" in first["remarks"][0]
+    assert (second["testimony"], second["contradictions"]) == ("agrees", [])
+
+
 def test_it_is_kept_with_the_certificate_and_written_beside_it(plane: Plane) -> None:
     plane.ordered()
     order_token, token = plane.record().order_token, plane.report()

@@ -159,6 +159,13 @@ def verify_any(
         except InvalidSignature:
             # An old and a new key may stand side by side: any of them will do.
             continue
+        # Exactly what sign() writes: a header that names another key, or brings one along, is read
+        # by others as the word of that one.
+        if header != {"alg": "EdDSA", "kid": key.thumbprint, "typ": typ}:
+            raise BadInputError(
+                f"{what}: expected a header of alg, typ and the kid {key.thumbprint} alone, "
+                f"found {codec.shown(header)}"
+            )
         return key, _decode(body, what)
     raise BadInputError(
         f"{what}: expected a signature by key {' or '.join(key.thumbprint for key in keys)}, "

@@ -74,6 +74,21 @@ def test_anything_else_is_refused(name: str, token: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "changes",
+    [{"kid": OTHER.public.thumbprint}, {"kid": None}, {"jwk": OTHER.public.jwk()}, {"cty": "x"}],
+)
+def test_a_header_says_what_we_write_and_no_more(changes: dict[str, object]) -> None:
+    """As docs/certificates.md asks of every verifier; the signature holds in all of these."""
+    said = {"alg": "EdDSA", "kid": KEY.public.thumbprint, "typ": "t", **changes}
+    signer = jose_jws.JWS(b"{}")
+    private = jose_jwk.JWK.from_pem(KEY.pem())
+    header = json.dumps({name: value for name, value in said.items() if value is not None})
+    signer.add_signature(private, "EdDSA", header)
+    with pytest.raises(BadInputError, match="expected a header of alg, typ and the kid"):
+        verify(signer.serialize(compact=True), KEY.public, "t", "message")
+
+
+@pytest.mark.parametrize(
     "jwk",
     [
         None,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.identity import Slot
@@ -225,6 +227,12 @@ def look(
     if given is not None:
         weighed = testimony.weigh(signed.certificate, given, keys)
     return ShownCertificate(signed, weighed, (*_of_a_later_release(signed), *keys.problems))
+
+
+def as_signed(token: str) -> Any:
+    """The certificate in a token whose signature was looked at elsewhere, as JSON values under the
+    names and with the members of the release that signed it. Raises ``BadInputError``."""
+    return json.loads(certificate.said_document(token))["certificate"]
 
 
 def save(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,20 @@ def test_by_the_command_it_is_no_matter_of_a_rotation(
     assert code == 0
     assert UNKNOWN in told
     assert "rotation" not in told
+
+
+def test_as_json_it_is_what_was_signed(
+    site: Site, digest: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """It has the form of a certificate's file, and was called altered without what is not known."""
+    command = ("certificate", "show", digest, "-f", "json")
+    assert cli.main(["--config-file", str(site.file), *command]) == 0
+    shown = tmp_path / "shown.json"
+    shown.write_text(capsys.readouterr().out)
+    assert json.loads(shown.read_text())["certificate"]["witness"] == {"by": "x"}
+    verify = ["certificate", "verify", str(shown), "-c", "problem", "-f", "value"]
+    assert cli.main(["--config-file", str(site.file), *verify]) == 0
+    assert capsys.readouterr().out.strip() == ""
 
 
 def test_by_the_page_its_testimony_says_nothing_else(site: Site, digest: str) -> None:

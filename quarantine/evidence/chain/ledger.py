@@ -119,6 +119,15 @@ def audit(
     )
 
 
+def renamed(name: str, digest: str) -> str:
+    """What is wrong with a file that is named by another certificate's digest; empty for any other.
+
+    A ledger's lines are named by number, and whoever copies a file may call it as they like.
+    """
+    match = _DIGEST_NAME.fullmatch(Path(name).name)
+    return f"renamed: it is certificate {digest}" if match and match[1] != digest else ""
+
+
 class _Documents:
     """Looks at each document by itself, and keeps what the chain needs of those that are good."""
 
@@ -137,10 +146,8 @@ class _Documents:
         if isinstance(signed, ChainFinding):
             yield signed
             return
-        # Files are named by their digest; a ledger's lines are named by number and do not match.
-        match = _DIGEST_NAME.fullmatch(Path(name).name)
-        if match and match[1] != signed.digest:
-            yield ChainFinding(name, f"renamed: it is certificate {signed.digest}")
+        if text := renamed(name, signed.digest):
+            yield ChainFinding(name, text)
         if signed.digest in self.good:
             first = self.good[signed.digest].name
             yield ChainFinding(name, f"stands twice: {first} is the same")

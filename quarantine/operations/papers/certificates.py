@@ -16,6 +16,7 @@ from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError, UnknownError, UnreadableError
 from quarantine.evidence import certificate, served, testimony
 from quarantine.evidence.certificate import SignedCertificate
+from quarantine.evidence.chain import ledger
 from quarantine.evidence.checks import consistency
 from quarantine.evidence.human import printable as printable
 from quarantine.evidence.keys import keyring
@@ -421,6 +422,7 @@ def _verified(file: Path, keys: Sequence[PublicKey]) -> VerifiedFile:
         return VerifiedFile(file, valid=False, problem=str(error))
     body = signed.certificate
     weighed = _weighed_beside(file, signed, keys)
+    other = ledger.renamed(file.name, signed.digest)
     return VerifiedFile(
         file,
         valid=True,
@@ -435,7 +437,11 @@ def _verified(file: Path, keys: Sequence[PublicKey]) -> VerifiedFile:
         sentence=body.verification.sentence,
         testimony=weighed.standing,
         # A signature says whose word it is, and not that it agrees with itself.
-        contradictions=(*consistency.contradictions(body), *weighed.problems),
+        contradictions=(
+            *([other] if other else []),
+            *consistency.contradictions(body),
+            *weighed.problems,
+        ),
         remarks=(
             *_of_a_later_release(signed),
             *_of_a_replaced_key(signed, keys),

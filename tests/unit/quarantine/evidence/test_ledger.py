@@ -375,3 +375,23 @@ def test_a_certificate_alone_is_held_against_itself(
     code = cli.main(["certificate", "verify", str(file), "--key", str(key), "-f", "json"])
     (found,) = json.loads(capsys.readouterr().out)
     assert (code, found["valid"], len(found["contradictions"])) == (7, True, 1)
+
+
+def test_a_certificate_under_the_name_of_another_is_told_by_itself_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody asks for the newest one by its digest, and is given the one from before."""
+    key = tmp_path / "controller.jwk"
+    key.write_bytes(codec.canonical(KEY.public.jwk()))
+    old, new = chain(2)
+    for name, code, problems in (
+        (new.digest, 7, [f"renamed: it is certificate {old.digest}"]),
+        (old.digest, 0, []),
+        ("mine", 0, []),
+    ):
+        file = tmp_path / f"{name}.json"
+        file.write_bytes(certificate.document(old))
+        words = ["certificate", "verify", str(file), "--key", str(key), "-f", "json"]
+        assert cli.main(words) == code
+        (found,) = json.loads(capsys.readouterr().out)
+        assert found["contradictions"] == problems

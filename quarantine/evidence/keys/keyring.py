@@ -37,6 +37,9 @@ class Keyring(Sequence[PublicKey]):
     """Digests of the certificates after which a key followed another, by position."""
     problems: tuple[str, ...] = ()
     """What is wrong with the rotations that were given."""
+    disputed: frozenset[str] = frozenset()
+    """Thumbprints of believed keys that several rotations say were replaced: none is believed, so
+    nobody knows their last place."""
 
     def __len__(self) -> int:
         return len(self.spans)
@@ -75,6 +78,11 @@ def replaced(keys: Sequence[PublicKey], thumbprint: str) -> int | None:
     return keys.spans[thumbprint].last if isinstance(keys, Keyring) else None
 
 
+def disputed(keys: Sequence[PublicKey], thumbprint: str) -> bool:
+    """Whether a key was replaced, and nobody knows after which position."""
+    return isinstance(keys, Keyring) and thumbprint in keys.disputed
+
+
 def problems(keys: Sequence[PublicKey]) -> tuple[str, ...]:
     """What is wrong with the rotations that were given."""
     return keys.problems if isinstance(keys, Keyring) else ()
@@ -103,7 +111,9 @@ def ring(trusted: Sequence[PublicKey], rotations: Sequence[Rotation] = ()) -> Ke
         "no key that is believed"
         for found in made.left
     )
-    return Keyring(made.spans, made.ends, tuple(made.problems))
+    # One that was followed all the same, backwards from a newer key, has its last place.
+    unknown = frozenset(each for each in made.disputed if made.spans[each].last is None)
+    return Keyring(made.spans, made.ends, tuple(made.problems), unknown)
 
 
 @dataclass
@@ -112,6 +122,7 @@ class _Making:
     left: list[Rotation]
     ends: dict[int, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    disputed: set[str] = field(default_factory=set)
 
     def walk(self, *, backwards: bool) -> bool:
         """One step along a rotation; False where none leads from a key that is believed."""
@@ -131,6 +142,8 @@ class _Making:
                     f"{len(rivals)} rotations {'to' if backwards else 'from'} key "
                     f"{new if backwards else old}: none of them is believed"
                 )
+                if not backwards:
+                    self.disputed.add(old)
             else:
                 self._take(found, old, new)
             return True

@@ -459,6 +459,11 @@ def _of_a_later_release(signed: SignedCertificate) -> tuple[str, ...]:
 
 def _of_a_replaced_key(signed: SignedCertificate, keys: Sequence[PublicKey]) -> tuple[str, ...]:
     """What a certificate alone cannot show, said."""
+    if keyring.disputed(keys, signed.key):
+        return (
+            "its key was replaced, by rotations that contradict each other: none of them is "
+            "believed, and whether the key still signed this place nobody can tell from these",
+        )
     last = keyring.replaced(keys, signed.key)
     # The rotation names the certificate at that position by its digest, so no other verifies there.
     if last is None or signed.certificate.position == last:

@@ -422,6 +422,28 @@ def test_a_certificate_of_a_key_that_was_replaced_is_told_from_its_chain(
     assert f"ledger verify --contains {past.digest}" in found["remarks"][0]
 
 
+def test_a_certificate_of_a_key_whose_end_is_disputed_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A thief of the old key lays a rotation to a key of theirs beside the true one: neither is
+    believed, and what they sign behind its end passed without a word among its remarks."""
+    late = issue(CHAIN[4].link, key=FIRST)
+    key, file = tmp_path / "first.jwk", tmp_path / f"{late.digest}.json"
+    key.write_text(json.dumps(FIRST.public.jwk()))
+    file.write_bytes(certificate.document(late))
+    texts = [
+        rotation.make(at.certificate.position, at.digest, FIRST, new, AT)
+        for at, new in ((CHAIN[1], SECOND), (CHAIN[0], THIEF))
+    ]
+    files.write_rotations(tmp_path, texts)
+    words = ["certificate", "verify", str(file), "--key", str(key), "-f", "json"]
+    assert cli.main([*words, "--rotations", str(tmp_path)]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["remarks"][0].startswith("its key was replaced, by rotations that contradict")
+    ring = keyring.ring([THIRD.public], [ONE, TWO, rotation.read(texts[1].encode(), "theirs")])
+    assert not keyring.disputed(ring, FIRST.public.thumbprint)
+
+
 @pytest.mark.parametrize("damage", [b"", b"a.b.c", b"\xff\n\xfe", None])
 def test_a_damaged_rotation_is_named_and_hides_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: bytes | None

@@ -74,7 +74,9 @@ def parse(raw: bytes | str, what: str) -> Any:
     try:
         # Of a member that stands twice, two readers may take different ones. Deep nesting ends in
         # RecursionError.
-        return json.loads(data, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
+        # Of bytes the library would guess UTF-16 and UTF-32 as well, which no other reader does.
+        text = data.decode()
+        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
     except (ValueError, RecursionError) as error:
         raise BadInputError(f"{what}: expected JSON, found something else ({error})") from error
 

@@ -225,3 +225,12 @@ def test_a_late_member_that_is_not_used_is_not_sent() -> None:
     record = CommandRecord(("nvme",), 0x84, 0, 2, 0, 0, "", "", 0.0)
     assert not {"cdw11", "cdw12"} & codec.plain(record).keys(), "a control plane of before takes it"
     assert codec.plain(dataclasses.replace(record, cdw11=5))["cdw11"] == 5
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32-le", "utf-8-sig"])
+def test_text_is_utf_8(encoding: str) -> None:
+    """Two readers of the same signed bytes must not differ in whether they are JSON."""
+    with pytest.raises(BadInputError, match="expected JSON"):
+        codec.parse('{"a":1}'.encode(encoding), "file")
+    with pytest.raises(BadInputError, match="expected JSON"):
+        codec.parse(b'"\xed\xa0\x80"', "half a surrogate pair")

@@ -81,7 +81,7 @@ def after(*sent: CommandRecord) -> EraseReport:
     return replace(REPORT, commands=(*REPORT.commands, *sent))
 
 
-def before(**changes: int) -> EraseReport:
+def before(**changes: Any) -> EraseReport:
     layout = replace(FACTS.namespaces[0], **changes)
     return replace(REPORT, facts_before=replace(FACTS, namespaces=(layout,)))
 

@@ -19,8 +19,8 @@ from eraser.protocol.report import EraseReport, Verdict
 from quarantine.record.words.reasons import HoldCode
 
 _RESERVED: Final = 0x083
-"""Reservation Conflict (Base 2.0, Generic Command Status): also of a namespace that is not attached, whose
-reservation no report tells."""
+"""Reservation Conflict (Base 2.0, Generic Command Status): also of a namespace that is not
+attached, whose reservation no report tells."""
 
 
 def of_unproved(order: EraseOrder, report: EraseReport) -> HoldCode:

@@ -205,7 +205,7 @@ class ApiSource:
         if trust.keys:
             return self._checked(digest, trust)
         found = self._api.get("certificates", digest).document
-        signed = self._api.text("certificates", digest, "signed")
+        signed = self._signed(digest)
 
         def read() -> CertificateLook:
             said, broken = tuple(map(str, found["problems"])), found["testimony"] == "contradicts"
@@ -227,13 +227,18 @@ class ApiSource:
 
         return documents.understood(read)
 
+    def _signed(self, digest: str) -> str:
+        """The certificate's text. Raises ``AnswerError`` for another certificate's."""
+        token = self._api.text("certificates", digest, "signed")
+        if _said_digest(token) != digest:
+            raise AnswerError(f"certificate {digest}: expected it, found another under its name")
+        return token
+
     def papers(self, name: str) -> Papers:
         """As the API hands them over. Raises ``AnswerError`` where it hands over another one's."""
         digest = self._digest(name)
-        token = self._api.text("certificates", digest, "signed")
         # The name of a file is made of the digest: another certificate must not be saved under it.
-        if _said_digest(token) != digest:
-            raise AnswerError(f"certificate {digest}: expected it, found another under its name")
+        token = self._signed(digest)
         try:
             found = self._api.get("certificates", digest, "testimony").document
         except UnknownError:

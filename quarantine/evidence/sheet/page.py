@@ -155,7 +155,7 @@ def _signs(body: Certificate, key: str) -> str:
     )
     parts = (
         ("Sanitization", sanitizer, body.sanitization.finished_at),
-        ("Verification", verifier, verified or body.issued_at),
+        ("Verification", verifier, verified or "time not recorded"),
         ("Validation", sanitizer, body.issued_at),
     )
     shown = parts if body.validation is not None else parts[:2]

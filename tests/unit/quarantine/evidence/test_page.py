@@ -265,6 +265,12 @@ def test_a_certificate_of_an_earlier_release_is_a_page_too() -> None:
     assert not reader.open
 
 
+def test_a_time_that_nobody_told_is_none_on_the_page() -> None:
+    """It was the time of issue once, as if that had been the verification's."""
+    found = shown(replace(built(), verification=replace(built().verification, finished_at="")))
+    assert "Verification\ntime not recorded" in found
+
+
 def rendered(report: EraseReport, policy: Policy) -> tuple[str, SignedCertificate]:
     """The words of the page, and the certificate."""
     given = replace(evidence_of(report), order=replace(ORDER, policy=policy))

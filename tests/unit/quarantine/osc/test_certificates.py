@@ -94,6 +94,8 @@ def test_an_api_that_lies(
     for words in (
         ("save", digest, "--directory", files),
         ("show", digest, "--key", key),
+        ("show", digest),
+        ("show", digest, "-f", "json"),
     ):
         code, out, err = program("certificate", *words)
         assert (code, out) == (1, "")

@@ -35,6 +35,7 @@ from quarantine.rules.observation import (
     reserve,
     strangers,
 )
+from quarantine.rules.rights import is_given_up
 
 NOTHING: Final = Action(ActionKind.NOTHING)
 _NO_PAST: Final = SlotContext()
@@ -133,6 +134,8 @@ def _in_use(look: Observation) -> Action:
     record, others = look.record, look.others
     if not others:
         if not look.locked and look.ours is None:
+            if is_given_up(record):
+                return reserve("its claim was given up before Nova reserved it; reserved first")
             text = "released while reserved was lowered; reserved first"
             return reserve(text, alarm=AlarmCode.RESERVE_LOWERED)
         return move(

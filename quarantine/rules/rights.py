@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from eraser.protocol.identity import Slot
-from quarantine.record.words.facts import HistoryRow, OfferClaim, SlotRecord
+from quarantine.record.words.facts import UNSETTLED, HistoryRow, OfferClaim, SlotRecord
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Custody, State
 
@@ -27,6 +27,12 @@ def _justified(claim: OfferClaim, *, tickets: bool) -> bool:
     giving_back = claim.state is State.CERTIFIED and claim.custody_stage is Custody.RETURNING
     given = claim.state is State.AVAILABLE or giving_back
     return given and claim.clean and (claim.registered or not tickets)
+
+
+def is_given_up(record: SlotRecord) -> bool:
+    """A server's claim that Nova had not burned yet when we looked last: where it is gone, the
+    build or the move ended before that, and nobody has lowered anything."""
+    return record.state is State.IN_USE and record.provider_generation == UNSETTLED
 
 
 def is_as_a_person_found_it(record: SlotRecord, last: HistoryRow | None) -> bool:

@@ -18,7 +18,7 @@ from quarantine.cloud.facts import ONE_TIME_USE_TRAITS, Provider, View
 from quarantine.errors import ConflictError
 from quarantine.logs import named
 from quarantine.record.store import Store
-from quarantine.record.words.facts import SlotChanges, SlotRecord
+from quarantine.record.words.facts import UNSETTLED, SlotChanges, SlotRecord
 from quarantine.record.words.states import (
     FREE_TO_SCHEDULE,
     WAITING_FOR_PEOPLE,
@@ -50,9 +50,6 @@ _READ_AT_SECONDS: Final = 60.0
 
 _UUID_LENGTH: Final = 36
 """Of a server of Nova's; a host may call its domains anything."""
-
-UNSETTLED: Final = -1
-"""A generation that no provider has: the slot was seen, and has to be looked at again."""
 
 _LAST: Final = frozenset(
     {ActionKind.NOTHING, ActionKind.WAIT, ActionKind.TICKET, ActionKind.ORDER, ActionKind.RESEND}

@@ -28,6 +28,10 @@ class Unset(enum.Enum):
 
 UNSET = Unset.UNSET
 
+UNSETTLED: Final = -1
+"""A generation that no provider has: the slot was seen, and has to be looked at again. In use: it
+was not reserved then, as between a server's claim and Nova's burn, or something was unreadable."""
+
 
 @dataclass(frozen=True)
 class Initiator:

@@ -19,10 +19,9 @@ from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding, GateTe
 from quarantine.errors import UnreadableError
 from quarantine.record.database import models, stored
 from quarantine.record.store import Store
-from quarantine.record.words.facts import Initiator
+from quarantine.record.words.facts import UNSETTLED, Initiator
 from quarantine.record.words.states import State
 from quarantine.rules.action import ServiceLimits
-from quarantine.service.look import UNSETTLED
 from quarantine.service.reconciler import Reconciler
 from tests.unit.quarantine.smallcloud import (
     LIFE,

@@ -97,6 +97,38 @@ def test_a_reserved_that_is_lowered_inside_the_grace_is_put_back_after_it(site: 
     assert site.cloud.seat(SLOT).reserved
 
 
+@pytest.mark.parametrize("safety", [False, True])
+def test_a_claim_that_is_given_up_before_its_burn_is_nobodys_fault(
+    site: Site, caplog: pytest.LogCaptureFixture, safety: bool
+) -> None:
+    """A claim that fails on the host, a live migration that is refused: Nova never burned it."""
+    available(site.store, site.cloud, SLOT)
+    site.cloud.claim(SLOT, "server")
+    site.go_on(ROUND)
+    assert state(site) is State.IN_USE
+    site.cloud.delete(SLOT)
+    if safety:
+        site.loop._safety.check()
+    else:
+        site.loop.look(SLOT)
+    assert site.cloud.seat(SLOT).reserved
+    site.go_on(LIMITS.in_use_reread)
+    assert state(site) is State.ERASING
+    assert "ALARM" not in caplog.text
+
+
+def test_a_burned_drive_that_is_lowered_and_released_is_told_of(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    enrolled(site.store, site.cloud, SLOT, server="server")
+    site.go_on(60)
+    site.cloud.burn(SLOT, reserved=False)
+    site.cloud.delete(SLOT)
+    site.loop.look(SLOT)
+    assert site.cloud.seat(SLOT).reserved
+    assert "ALARM reserve-lowered" in caplog.text
+
+
 def test_another_process_goes_on_where_the_grace_was_waited_for(site: Site) -> None:
     available(site.store, site.cloud, SLOT)
     site.cloud.claim(SLOT, "server")

@@ -19,6 +19,9 @@ _ENDED: Final = frozenset({"confirmed", "reverted", "error", "failed", "complete
 """Of ``migration_get_in_progress_by_host_and_node`` (``nova/db/main/api.py``), without ``done``:
 that is an evacuated server whose old host has not cleaned up yet."""
 
+_SWITCHED: Final = frozenset({"finished", "confirming", "reverting"})
+"""The server is what it shall become, and Nova keeps what it was (``nova/compute/manager.py``)."""
+
 _ALIAS: Final = "pci_passthrough:alias"
 
 
@@ -64,6 +67,12 @@ class Migration:
     def unfinished(self) -> bool:
         """Something of it may still be on one of its two hosts."""
         return self.status not in _ENDED and (self.status != "done" or self.evacuated)
+
+    @property
+    def may_return(self) -> bool:
+        """Resized on its own host, and neither confirmed nor reverted: its old devices are the
+        migration's, its new ones the server's."""
+        return self.source is not None and self.source == self.dest and self.status in _SWITCHED
 
     @property
     def evacuated(self) -> bool:

@@ -77,7 +77,10 @@ def _ghosts(facts: HostFacts, consumer: str | None) -> Iterator[str]:
         if lacks:
             yield f"server {server.uuid} is on {facts.node}, and Placement has {lacks} for it there"
     for migration in facts.migrations:
-        both = (migration.uuid, migration.server)
+        both: tuple[str, ...] = (migration.uuid, migration.server)
+        if migration.may_return:
+            # What the server has is its new drives; those that a revert wants back are these.
+            both = (migration.uuid,)
         # Its server may be gone or get another flavor: then anything that it holds will do.
         lacks = _lacks(facts, facts.needs.get(migration.server), both)
         if lacks:

@@ -87,6 +87,11 @@ def move(
         (move({"migration-1": TWO}, {"server-1": 2}), ""),
         (move({"migration-1": BOTH, "server-1": {SECOND: 1}}, {"server-1": 2}), ""),
         (move({"migration-1": BOTH}, {"server-1": 2}), "1 of 2 devices"),
+        # On its own host the server's are the new drives; a revert wants the migration's back.
+        (move({"migration-1": BOTH, "server-1": {SECOND: 1}}, kind="resize", dest=HOST), ""),
+        (move({"migration-1": CPUS, "server-1": BOTH}, kind="resize", dest=HOST), ""),
+        (move({"server-1": BOTH}, kind="resize", dest=HOST), "migration-1"),
+        (move({"server-1": BOTH}, kind="resize", dest=HOST, status="pre-migrating"), ""),
     ],
 )
 def test_what_speaks_against_an_erase(facts: HostFacts, word: str) -> None:

@@ -34,6 +34,9 @@ data_len, cdw10 to cdw15, timeout_ms, result."""
 _PAUSE = 0.1
 """Seconds before a drive that says "later" is asked again."""
 
+_PAGE = 4096
+"""Bytes of the pages by which the kernel's driver describes memory to a drive."""
+
 
 class AdminReader:
     """Reads through an open descriptor of /dev/nvmeN."""
@@ -111,10 +114,12 @@ def submit(
     ``timeout`` in seconds is the kernel's. A drive that says "later" is asked again within it: it
     may take as long as one that is slow to answer. Raises ``OSError`` where no completion was seen.
     """
-    # The kernel writes to this address, so the buffer must neither move nor be freed before the
-    # return.
-    data = array.array("B", bytes(length))
-    place = data.buffer_info()[0] if length else 0
+    # The drive itself writes to this address on newer kernels, so the buffer must neither move nor
+    # be freed before the return. Whole pages: some drives refuse another start (status 13h), some
+    # fill the page whatever they were asked for, over what lies behind (libnvme #684).
+    data = array.array("B", bytes(_PAGE - 1 + -(-length // _PAGE) * _PAGE if length else 0))
+    at = -data.buffer_info()[0] % _PAGE if length else 0
+    place = data.buffer_info()[0] + at if length else 0
     # Each try gets what is left of the time, so that all of them together stay within ``timeout``.
     left, deadline = timeout, host.clock.monotonic() + timeout
     while True:
@@ -129,5 +134,5 @@ def submit(
         left = deadline - host.clock.monotonic() - _PAUSE
         if not means_later(status) or left <= 0:
             # The kernel writes the result, the last member, back into ``command``.
-            return status & STATUS_MASK, _COMMAND.unpack(command)[-1], data.tobytes()
+            return status & STATUS_MASK, _COMMAND.unpack(command)[-1], data[at : at + length].tobytes()
         host.clock.sleep(_PAUSE)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import mmap
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -92,7 +93,7 @@ class Namespace:
         count = len(content) // size
         metadata = 0 if self._stripped else self.metadata_bytes
         step = size + (metadata if self.extended else 0)
-        data = content if step == size else bytearray(count * step)
+        data = content if step == size else pages(count * step)
         beside = bytearray(0 if self.extended else count * metadata)
         # Extended LBAs: each block's data is followed by its metadata, which is zeros here.
         if data is not content and opcode != READ:
@@ -140,6 +141,12 @@ class Namespace:
             LOG.debug("namespace %d: opcode %#x: %s", self.nsid, opcode, error)
             # The kernel made the command fail: the drive has said nothing of it.
             return None
+
+
+def pages(length: int) -> memoryview:
+    """Memory that begins with a page: some drives take no other start, and say 13h (nvme-cli #2016,
+    smartmontools #193)."""
+    return memoryview(mmap.mmap(-1, length))
 
 
 def _address(buffer: bytearray | memoryview) -> int:

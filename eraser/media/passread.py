@@ -13,7 +13,7 @@ from typing import Protocol
 
 from eraser.clock import Clock
 from eraser.controller.passthru import STATUS_MASK, means_later
-from eraser.media.iocommand import READ, Namespace
+from eraser.media.iocommand import READ, Namespace, pages
 
 _PAUSE = 0.25
 """Seconds before a drive that says "later" is asked again."""
@@ -79,7 +79,7 @@ class PassthroughReader:
     def read(self, fd: int, offset: int, into: memoryview) -> int | None:
         """As :class:`Rescue` has it. A drive that says "later" is asked again while there is
         patience: the kernel asks five times and gives up within milliseconds."""
-        first, found = offset // self.namespace.block_bytes, bytearray(len(into))
+        first, found = offset // self.namespace.block_bytes, pages(len(into))
         while True:
             status = self.namespace.transfer(fd, READ, first, found)
             if status is None:

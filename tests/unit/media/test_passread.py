@@ -84,6 +84,19 @@ def test_metadata_within_the_data_is_cut_out(monkeypatch: pytest.MonkeyPatch) ->
     assert kernel.sent[12] == 7
 
 
+@pytest.mark.parametrize("extended", [False, True])
+def test_the_memory_begins_with_a_page(monkeypatch: pytest.MonkeyPatch, extended: bool) -> None:
+    """Some drives refuse every other start (13h)."""
+    kernel = Kernel()
+    reader = PassthroughReader(
+        Namespace(1, 512, 8, extended=extended, protected=False, timeout=1, host=Host()),
+        Patience(0, MACHINE),
+    )
+    for _ in range(16):
+        read(monkeypatch, reader, kernel, 0)
+        assert kernel.sent[7] % 4096 == 0
+
+
 def test_metadata_beside_the_data_has_a_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = Kernel()
     reader = PassthroughReader(

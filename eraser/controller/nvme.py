@@ -161,11 +161,13 @@ class Controller(HeldController, AdminQueue):
                 return found
 
     def log(self, lid: int, length: int, what: str) -> bytes:
-        """``length`` bytes of a log page, events retained. Raises :class:`DriveError`.
+        """``length`` bytes of a log page. Raises :class:`DriveError`.
 
-        Get Log Page dword 10 (Base 5.16): LID 7:0, RAE 15, NUMDL 31:16 (dwords, from 0).
+        Get Log Page dword 10 (Base 5.16): LID 7:0, RAE 15, NUMDL 31:16 (dwords, from 0). RAE stays
+        0, as the kernel and smartctl ask: with it some drives give a SMART log of zeros (nvme-cli
+        #1729), and nobody here waits for the events that it keeps.
         """
-        cdw10 = (length // 4 - 1) << 16 | 1 << 15 | lid
+        cdw10 = (length // 4 - 1) << 16 | lid
         return self.read(GET_LOG_PAGE, length, what, nsid=ALL_NAMESPACES, cdw10=cdw10)
 
     def sanitize_log(self) -> bytes:

@@ -375,8 +375,11 @@ class SmartLog:
 
     @classmethod
     def parse(cls, raw: bytes) -> SmartLog:
-        """512 bytes. Raises :class:`DriveError`."""
+        """512 bytes. Raises :class:`DriveError`, also for nothing but zeros: no drive has 0 K and
+        was never powered on, and as figures they would call it healthy and not written to."""
         need(raw, LOG_BYTES, "SMART log")
+        if not any(raw[:LOG_BYTES]):
+            raise DriveError("SMART log: expected health and counters, found nothing but zeros")
         return cls(
             critical_warning=raw[0],
             temperature_kelvin=_number(raw, 1, 2),

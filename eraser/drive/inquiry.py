@@ -160,7 +160,7 @@ def _log(
 ) -> bytes | None:
     """A log page from ``offset`` on (dword 12), with its log specific parameter (dword 10 bits
     14:8; Base 2.0, 5.16)."""
-    cdw10 = (length // 4 - 1) << 16 | 1 << 15 | parameter << 8 | lid
+    cdw10 = (length // 4 - 1) << 16 | parameter << 8 | lid
     return _ask(
         controller, GET_LOG_PAGE, length, what, nsid=ALL_NAMESPACES, cdw10=cdw10, cdw12=offset
     )

@@ -322,6 +322,27 @@ def test_a_lost_answer_ends_no_case_that_was_taken_up_beside_its_sanitize(
     assert report.resumed == 1
 
 
+@pytest.mark.parametrize("always", [False, True])
+def test_a_health_log_of_zeros_is_no_health(make: Callable[..., Case], always: bool) -> None:
+    """Some drives give one to whoever wants its events kept (RAE). One that gives nothing else has
+    told nobody whether it is worn or read only."""
+    made = make()
+
+    def zeros(_kernel: OddKernel, io: bool, opcode: int, given: dict[str, Any]) -> Answer | None:
+        if io or opcode != LOG or given["cdw10"] & 0xFF != 2:
+            return None
+        kept = given["cdw10"] & 1 << 15
+        return Answer(0, 0, False, bytes(512), b"") if kept or always else None
+
+    made.kernel.odd = zeros
+    report = made.erase()
+    assert released(report) is not always, report.reasons
+    assert (report.health is None) is always
+    assert report.health is None or report.health.temperature_kelvin == 310
+    assert report.verdict is Verdict.ERASED
+    assert any("nothing but zeros" in reason for reason in report.reasons) is always
+
+
 def test_a_drive_that_does_not_come_back_is_no_erased_one(make: Callable[..., Case]) -> None:
     made = make()
 

@@ -89,7 +89,7 @@ def test_logs(kernel: Kernel, lid: int, name: str) -> None:
     SmartLog.parse(raw)
     opcode, _, _, nsid, _, _, _, _, _, length, cdw10, *_ = kernel.fields
     assert (opcode, nsid, length) == (passthru.GET_LOG_PAGE, 0xFFFF_FFFF, 512)
-    assert cdw10 == lid | 1 << 15 | 127 << 16, "as Controller.log() sends it"
+    assert cdw10 == lid | 127 << 16, "as Controller.log() sends it"
 
 
 def test_a_drive_that_writes_whole_pages_reaches_nothing_else(kernel: Kernel) -> None:

@@ -36,7 +36,7 @@ class Cli:
         self.answer("6 2 0", output="active.bin")
         self.answer("6 10 0", output="active.bin")
         self.answer("6 0 1", output="id-ns-1.bin")
-        self.answer("2 7f8002 ffffffff", output="smart.bin")
+        self.answer("2 7f0002 ffffffff", output="smart.bin")
 
     def answer(self, key: str, code: int = 0, errors: str = SUCCESS, output: str = "") -> None:
         self.answers[key] = [code, errors, str(SAMPLES / output) if output else ""]
@@ -76,7 +76,7 @@ def test_what_is_sent(controller: Controller, cli: Cli) -> None:
     controller.smart_log()
     assert cli.calls == [
         f"admin-passthru {controller.path} --opcode=0x02 --namespace-id=0xffffffff "
-        "--cdw10=0x007f8002 --cdw11=0x00000000 --timeout=30000 --data-len=512 --read --raw-binary"
+        "--cdw10=0x007f0002 --cdw11=0x00000000 --timeout=30000 --data-len=512 --read --raw-binary"
     ]
 
 

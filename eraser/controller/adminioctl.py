@@ -135,5 +135,9 @@ def submit(
         left = deadline - host.clock.monotonic() - _PAUSE
         if not means_later(status) or left <= 0:
             # The kernel writes the result, the last member, back into ``command``.
-            return status & STATUS_MASK, _COMMAND.unpack(command)[-1], data[at : at + length].tobytes()
+            return (
+                status & STATUS_MASK,
+                _COMMAND.unpack(command)[-1],
+                data[at : at + length].tobytes(),
+            )
         host.clock.sleep(_PAUSE)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import itertools
 import shutil
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from eraser.cli.output import exit_code
 from eraser.host import sysfs
 from eraser.host.command import Completed
 from eraser.protocol.conclusions.unallocated import unread
-from eraser.protocol.policy import Policy, Unallocated, Verification
+from eraser.protocol.policy import Limits, Policy, Unallocated, Verification
 from eraser.protocol.report import EraseReport, Verdict
 from eraser.state import journal
 from eraser.state.journal import read
@@ -320,6 +321,27 @@ def test_a_lost_answer_ends_no_case_that_was_taken_up_beside_its_sanitize(
     assert released(report), report.reasons
     assert len(looks) == 3
     assert report.resumed == 1
+
+
+def test_anothers_sanitize_may_stand_still_for_as_long_as_the_drive_says(
+    make: Callable[..., Case],
+) -> None:
+    """A tenant's overwrite takes hours, and some drives count its progress in whole percents."""
+    made = make(replace(PLAIN, sanitize=SanitizeProfile(crypto_seconds=0, block_seconds=0)))
+    now = made.machine.host.clock.monotonic
+    ends, estimate = now() + 200, 300
+
+    def overwriting(
+        _kernel: OddKernel, io: bool, opcode: int, given: dict[str, Any]
+    ) -> Answer | None:
+        if io or opcode != LOG or given["cdw10"] & 0xFF != 0x81 or now() >= ends:
+            return None
+        log = struct.pack("<HHII", 655, 2, 3, estimate).ljust(512, b"\0")
+        return Answer(0, 0, False, log, b"")
+
+    made.kernel.odd = overwriting
+    report = made.erase(replace(POLICY, limits=Limits(stuck=60, poll=5)))
+    assert released(report), report.reasons
 
 
 @pytest.mark.parametrize("always", [False, True])

@@ -66,8 +66,8 @@ class AdminReader:
         return self._log(LOG_SANITIZE, "the Sanitize Status log (81h)")
 
     def _log(self, lid: int, what: str) -> bytes:
-        # Get Log Page dword 10 (Base 2.0, 5.16): LID 7:0, NUMDL 31:16 (dwords, from 0); without RAE,
-        # as ``Controller.log`` says.
+        # Get Log Page dword 10 (Base 2.0, 5.16): LID 7:0, NUMDL 31:16 (dwords, from 0); without
+        # RAE, as ``Controller.log`` says.
         cdw10 = (spec.LOG_BYTES // 4 - 1) << 16 | lid
         return self.read(GET_LOG_PAGE, spec.LOG_BYTES, what, nsid=ALL_NAMESPACES, cdw10=cdw10)
 

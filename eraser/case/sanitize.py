@@ -223,7 +223,11 @@ class Sanitize:
         self._lost = record.status is None
         if self._lost:
             # No completion: the kernel has reset the controller, and the log alone knows.
-            session.controller.wait_live(session.limits.ready, namespaces=False)
+            try:
+                session.controller.wait_live(session.limits.ready, namespaces=False)
+            except DriveError as error:
+                # A drive that erases may be slow about it; the looks at its log have more patience.
+                session.tell(0.0, str(error))
         # Without a completion it may have arrived; the log decides as after a success.
         if record.status in (0, None):
             self._watch(intent, settle=SETTLE_SECONDS)

@@ -344,6 +344,34 @@ def test_anothers_sanitize_may_stand_still_for_as_long_as_the_drive_says(
     assert released(report), report.reasons
 
 
+def test_a_reset_that_takes_its_time_ends_no_sanitize(make: Callable[..., Case]) -> None:
+    """The kernel gives a command up with a reset, and a drive that erases may take as long as it
+    says (CAP.TO, to stop and again to start): more than ``limits.ready``."""
+    made = make()
+    now, again = made.machine.host.clock.monotonic, list[float]()
+    state = made.kernel.function / "nvme" / made.kernel.name / "state"
+
+    def resetting(
+        kernel: OddKernel, io: bool, opcode: int, given: dict[str, Any]
+    ) -> Answer | None:
+        if not io and opcode == SANITIZE and not again:
+            Kernel.send(kernel, opcode, **given)
+            state.write_text("resetting\n")
+            again.append(now() + 100)
+            raise OSError(errno.EINTR, "Interrupted system call")
+        if len(again) == 1:
+            if now() < again[0]:
+                raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+            state.write_text("live\n")
+            again.append(now())
+        return None
+
+    made.kernel.odd = resetting
+    report = made.erase()
+    assert released(report), report.reasons
+    assert report.methods[0].attempts == 1
+
+
 @pytest.mark.parametrize("always", [False, True])
 def test_a_health_log_of_zeros_is_no_health(make: Callable[..., Case], always: bool) -> None:
     """Some drives give one to whoever wants its events kept (RAE). One that gives nothing else has

@@ -37,7 +37,6 @@ DOORS = {
 }
 FOR_GOOD = {
     "agent/bounded_probes.py": "threads: looks that may never come back, in the worker's process",
-    "agent/hoststate.py": "files: makes the worker's directories, once",
     "agent/old_reports.py": "files: removes copies that are old",
     "agent/worker.py": "threads: Celery has the main one; a simulator calls the pumps' turns",
     "erase/format.py": "files: removes the result of the attempt before",
@@ -45,7 +44,6 @@ FOR_GOOD = {
     "gate/hook.py": "clock files processes sockets trees: stands alone; libvirt runs it, an entry",
     "gate/hookfile.py": "files: a person puts the hook into libvirt's directory, from beside it",
     "host/daemons.py": "processes: what a person's host-setup tells libvirt",
-    "host/slotwatch.py": "files: makes the directory of what the door to durable files writes",
     "ownership/audit.py": "files: appended to and never replaced, so by no journal's way",
     "ownership/pending.py": "files: makes and empties the directory of tickets that wait",
     "ownership/store.py": "clock files: flock(2) knows no time limit; a simulator's locks are free",

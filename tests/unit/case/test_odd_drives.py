@@ -351,9 +351,7 @@ def test_a_reset_that_takes_its_time_ends_no_sanitize(make: Callable[..., Case])
     now, again = made.machine.host.clock.monotonic, list[float]()
     state = made.kernel.function / "nvme" / made.kernel.name / "state"
 
-    def resetting(
-        kernel: OddKernel, io: bool, opcode: int, given: dict[str, Any]
-    ) -> Answer | None:
+    def resetting(kernel: OddKernel, io: bool, opcode: int, given: dict[str, Any]) -> Answer | None:
         if not io and opcode == SANITIZE and not again:
             Kernel.send(kernel, opcode, **given)
             state.write_text("resetting\n")

@@ -6,12 +6,14 @@ service. The operators' table is generated from :data:`ALARMS` (``tools/samples`
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from quarantine.errors import UnfinishedError
 from quarantine.record.words.reasons import AlarmCode
 
 LOG = logging.getLogger(__name__)
@@ -272,6 +274,18 @@ def over(subject: object, code: AlarmCode, text: str) -> None:
 def only(code: AlarmCode, when: object) -> AlarmCode | None:
     """``code`` where ``when`` is true. No step depends on it."""
     return code if when else None
+
+
+@contextlib.contextmanager
+def calling_for_hold(subject: object, text: str) -> Iterator[None]:
+    """Alarms once the hold within is written, and where nobody knows whether it was: whoever comes
+    next may find it done, and calls nobody."""
+    try:
+        yield
+    except UnfinishedError:
+        alarm(subject, AlarmCode.HELD, text)
+        raise
+    alarm(subject, AlarmCode.HELD, text)
 
 
 class StandingAlarms:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from eraser.protocol.identity import Slot
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.report import EraseReport, Step
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.doors import Clock
-from quarantine.errors import ConflictError
+from quarantine.errors import ConflictError, UnavailableError, UnfinishedError
 from quarantine.record.store import Store
 from quarantine.record.words.facts import NonceUse, SlotChanges, SlotRecord
 from quarantine.record.words.reasons import AlarmCode
@@ -60,17 +63,18 @@ class RulingWriter:
             self.store.amend(record, SlotChanges(), note=decision.reason, nonce=nonce)
             LOG.info("%s: %s", record.slot, decision.reason)
         elif decision.ruling is Ruling.HOLD and decision.erased:
-            held = self.registrar.withhold(
-                record,
-                order=order,
-                report=given.report,
-                report_token=given.token,
-                host_key=given.key,
-                changes=heard,
-                nonce=nonce,
-                hold=decision.hold,
-                reasons=decision.reasons,
-            )
+            with _known_or_told(record.slot, decision):
+                held = self.registrar.withhold(
+                    record,
+                    order=order,
+                    report=given.report,
+                    report_token=given.token,
+                    host_key=given.key,
+                    changes=heard,
+                    nonce=nonce,
+                    hold=decision.hold,
+                    reasons=decision.reasons,
+                )
             self._held(held, decision)
         elif decision.ruling is Ruling.HOLD:
             self.hold(record, given.report, given.digest, decision)
@@ -92,13 +96,15 @@ class RulingWriter:
 
         The report answers the record's order. Raises :class:`ConflictError` where the slot moved.
         """
-        held = self.store.hold(
-            record,
-            decision.hold,
-            detail={"report": digest, "verdict": report.verdict.value},
-            changes=SlotChanges(heard_at=self.clock(), step=Step.REPORT, fraction=1.0, detail=""),
-            nonce=NonceUse(report.nonce, report.order_id, digest, self.clock()),
-        )
+        now = self.clock()
+        with _known_or_told(record.slot, decision):
+            held = self.store.hold(
+                record,
+                decision.hold,
+                detail={"report": digest, "verdict": report.verdict.value},
+                changes=SlotChanges(heard_at=now, step=Step.REPORT, fraction=1.0, detail=""),
+                nonce=NonceUse(report.nonce, report.order_id, digest, now),
+            )
         self._held(held, decision)
 
     def _held(self, record: SlotRecord, decision: ReasonedRuling) -> None:
@@ -107,7 +113,7 @@ class RulingWriter:
         Died before that second step, the drive is held, which is as safe: the reason is there.
         """
         if not decision.retire:
-            alarm(record.slot, AlarmCode.HELD, f"held: {record.hold_code}: {decision.reason}")
+            _call(record.slot, decision)
             return
         LOG.error("%s: held: %s", record.slot, decision.reason)
         erased = "erased" if decision.erased else "not proved to be erased: destroy it"
@@ -118,4 +124,24 @@ class RulingWriter:
             # A person was quicker, and decides.
             LOG.warning("%s: not retired: %s", record.slot, error)
             return
+        except UnavailableError as error:
+            # The report is done with, so nobody comes back to this: a person retires the drive.
+            LOG.warning("%s: not retired: %s", record.slot, error)
+            _call(record.slot, decision)
+            return
         alarm(record.slot, AlarmCode.RETIRED, f"retired: {reason}")
+
+
+@contextlib.contextmanager
+def _known_or_told(slot: Slot, decision: ReasonedRuling) -> Iterator[None]:
+    """Where nobody knows whether the hold within was written people hear of it: the report that
+    comes again may find it done, and then counts as accepted before."""
+    try:
+        yield
+    except UnfinishedError:
+        _call(slot, decision)
+        raise
+
+
+def _call(slot: Slot, decision: ReasonedRuling) -> None:
+    alarm(slot, AlarmCode.HELD, f"held: {decision.hold.code}: {decision.reason}")

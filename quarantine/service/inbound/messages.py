@@ -46,7 +46,7 @@ from quarantine.record.words.reasons import AlarmCode, HoldCode
 from quarantine.record.words.states import WAITING_FOR_PEOPLE, WORKING, Event, State
 from quarantine.rules import defences
 from quarantine.rules.action import ServiceLimits
-from quarantine.rules.alarmbook import alarm
+from quarantine.rules.alarmbook import alarm, calling_for_hold
 from quarantine.rules.alarms import is_round
 from quarantine.rules.reports import receipts
 from quarantine.rules.reports.check import ReasonedRuling, Ruling, check, held
@@ -458,8 +458,8 @@ class Inbox:
             self._authenticator.refuse("receipt", host.name, f"{receipt.slot}: {reason}", raw)
         elif ruling is receipts.ReceiptRuling.HOLD:
             changes = replace(heard, new_case=True)
-            self.store.hold(record, receipts.because(receipt, reason), changes=changes)
-            alarm(record.slot, AlarmCode.HELD, f"held: {reason}")
+            with calling_for_hold(record.slot, f"held: {reason}"):
+                self.store.hold(record, receipts.because(receipt, reason), changes=changes)
         elif ruling is receipts.ReceiptRuling.READY:
             changes = replace(heard, ticket_ready=True, detail="")
             self.store.amend(record, changes, note="the host has a valid ticket for the drive")

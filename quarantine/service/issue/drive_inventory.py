@@ -23,7 +23,7 @@ from quarantine.record.words.facts import SlotChanges, SlotRecord
 from quarantine.record.words.reasons import AlarmCode, HoldCode, HoldReason
 from quarantine.record.words.states import WORKING, Event, State
 from quarantine.record.words.texts import storable
-from quarantine.rules.alarmbook import SlotInState, alarm
+from quarantine.rules.alarmbook import SlotInState, alarm, calling_for_hold
 from quarantine.rules.alarms import is_round
 from quarantine.rules.holds import because
 
@@ -338,8 +338,8 @@ def _hold(store: Store, record: SlotRecord, why: HoldReason, *, by: str = "") ->
         if is_round(said.count):
             alarm(SlotInState(record.slot, record.state), AlarmCode.DRIVE_ODD, why.text)
         return False
-    store.hold(record, why)
-    alarm(record.slot, AlarmCode.HELD, f"held: {why.code}: {why.text}")
+    with calling_for_hold(record.slot, f"held: {why.code}: {why.text}"):
+        store.hold(record, why)
     return True
 
 

@@ -11,7 +11,7 @@ from quarantine.errors import QuarantineError
 from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotChanges, SlotRecord, UnreadableSlot
 from quarantine.record.words.reasons import AlarmCode, HoldCode
-from quarantine.rules.alarmbook import StandingAlarms, alarm
+from quarantine.rules.alarmbook import StandingAlarms, calling_for_hold
 from quarantine.rules.decide import UNBURNT
 from quarantine.rules.holds import because
 
@@ -36,8 +36,8 @@ def hold_unburnt(store: Store, placement: TraitPlacement, record: SlotRecord) ->
         if view is None or view.foreign(None) or placement.burns(record.provider):
             return
         changes = SlotChanges(new_case=True)
-        store.hold(record, because(HoldCode.NO_ONE_TIME_USE, UNBURNT), changes=changes)
-        alarm(record.slot, AlarmCode.HELD, f"on offer, and {UNBURNT}")
+        with calling_for_hold(record.slot, f"on offer, and {UNBURNT}"):
+            store.hold(record, because(HoldCode.NO_ONE_TIME_USE, UNBURNT), changes=changes)
     except Exception as error:
         _tell(str(record.slot), error)
 

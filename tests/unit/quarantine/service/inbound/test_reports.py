@@ -19,7 +19,7 @@ from eraser.protocol.report import HELLO_TYPE, REPORT_TYPE, Hello, Outcome, Verd
 from eraser.protocol.ticket import RECEIPT_TYPE, LastOwner, TicketState
 from eraser.protocol.transport.believed import Believed
 from eraser.protocol.transport.signing import PrivateKey, verify
-from quarantine.errors import RefusedError
+from quarantine.errors import RefusedError, UnavailableError, UnfinishedError
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import CERTIFICATE_TYPE as TYPE
 from quarantine.evidence.chain import ledger
@@ -382,6 +382,52 @@ def test_what_the_policys_table_retires_is_retired(plane: Plane, verdict: Verdic
     assert drive is not None
     assert (drive.dirty, drive.retired) == (True, True)
     assert plane.inbox.report(token).ruling is Ruling.HOLD  # redelivered
+
+
+@pytest.mark.parametrize("erased", [True, False])
+def test_people_hear_of_a_hold_whose_commit_was_not_answered(
+    plane: Plane,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    erased: bool,
+) -> None:
+    """The report comes again, finds it done, and would say nothing."""
+    plane.ordered()
+    token = plane.report(**(WORN if erased else {"commands": ()}))
+    real = plane.store.hold
+
+    def unanswered(*words: Any, **more: Any) -> None:
+        real(*words, **more)
+        raise UnfinishedError("the database went away at the commit")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(plane.store, "hold", unanswered)
+        with pytest.raises(UnfinishedError):
+            plane.inbox.report(token)
+    assert plane.inbox.report(token).ruling is Ruling.HOLD
+    assert plane.record().state is State.HELD
+    assert len(plane.store.certificates()) == erased
+    assert caplog.text.count(f"ALARM held {SLOT}: held: ") == 1
+
+
+def test_people_hear_of_a_dying_drive_that_is_held_and_could_not_be_retired(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    plane.ordered()
+    real = plane.store.transition
+
+    def away(record: SlotRecord, event: Event, **more: Any) -> SlotRecord:
+        if event is Event.RETIRED:
+            raise UnavailableError("the database is away")
+        return real(record, event, **more)
+
+    monkeypatch.setattr(plane.store, "transition", away)
+    dying = replace(REPORT.health, critical_warning=8)
+    token = plane.report(fit=False, reasons=("health",), health=dying)
+    assert plane.inbox.report(token).ruling is Ruling.HOLD
+    assert plane.inbox.report(token).ruling is Ruling.HOLD  # redelivered
+    assert plane.record().state is State.HELD
+    assert caplog.text.count(f"ALARM held {SLOT}: held: ") == 1
 
 
 def test_whom_the_gate_named_finds_the_certificate(plane: Plane) -> None:

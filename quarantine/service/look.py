@@ -18,6 +18,7 @@ from quarantine.cloud.facts import ONE_TIME_USE_TRAITS, Provider, View
 from quarantine.errors import ConflictError
 from quarantine.logs import named
 from quarantine.record.store import Store
+from quarantine.record.words.clock import is_to_come
 from quarantine.record.words.facts import UNSETTLED, SlotChanges, SlotRecord
 from quarantine.record.words.states import (
     FREE_TO_SCHEDULE,
@@ -296,8 +297,11 @@ class Looks:
         over = done and record.state in _UNWAITING and bool(record.detail)
         old, back = record.read_at, shown and (over or absence.is_told(record))
         stale = old is None or (now - old).total_seconds() >= _READ_AT_SECONDS
-        # The first look that finds nothing stays: since then the slot is absent.
-        if generation != record.provider_generation or back or (stale and (shown or old is None)):
+        # The first look that finds nothing stays: since then the slot is absent. But where our
+        # clock was set back: nobody would hear of it until that time is here.
+        first = old is None or is_to_come(old, now)
+        moved = generation != record.provider_generation
+        if moved or back or (stale and shown) or (first and not shown):
             # Whoever wrote the state may have a clock that is ahead: it was seen all the same.
             read_at = max(now, record.entered_at) if shown else now
             changes = SlotChanges(provider_generation=generation, read_at=read_at)

@@ -11,9 +11,9 @@ from quarantine.record.store import Store
 from quarantine.record.words.facts import Initiator
 from quarantine.record.words.reasons import HoldCode
 from quarantine.rules.holds import because
-from tests.unit.quarantine.service.look.test_burn_grace import SLOT, Site
+from tests.unit.quarantine.service.look.test_burn_grace import LIMITS, SLOT, Site
 from tests.unit.quarantine.service.look.test_safety import safety
-from tests.unit.quarantine.smallcloud import Clock, Cloud, available, open_store
+from tests.unit.quarantine.smallcloud import Clock, Cloud, available, open_store, slot_at
 
 BY_ADA = because(HoldCode.BY_PERSON, "look at the bay")
 
@@ -61,3 +61,21 @@ def test_a_drive_that_comes_on_offer_again_after_the_look_is_news(
     site.cloud.burn(SLOT, reserved=False)
     site.loop.look(SLOT)
     assert caplog.text.count("ALARM on-offer") == 1
+
+
+def test_people_hear_of_a_drive_that_is_absent_since_a_time_to_come(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    available(site.store, site.cloud, slot_at(2))
+    available(site.store, site.cloud, SLOT)
+    del site.cloud.seats[f"rp-{SLOT}"]
+    site.loop.look(SLOT)
+    site.clock.forward(-86400.0)
+    site.restart()
+    site.go_on(LIMITS.absent_after / 2)
+    assert "slots-absent" not in caplog.text
+    site.go_on(LIMITS.absent_after)
+    assert caplog.text.count("ALARM slots-absent host cmp1: ") == 1
+    record = site.store.slot(SLOT)
+    site.go_on(300)
+    assert site.store.slot(SLOT) == record, "it is not written with each look"

@@ -29,9 +29,10 @@ from quarantine.service.issue.registrar import Registrar
 from quarantine.service.issue.tickets import Tickets
 from quarantine.service.issue.tsa import TimeStampAuthority
 from quarantine.service.parts import Parts
-from quarantine.service.reconciler import Reconciler, worst_case_detection
+from quarantine.service.reconciler import Reconciler, told_again, worst_case_detection
 from quarantine.service.safety import PASS, Safety
 from quarantine.service.sweep.deleted_servers import DeletedServers
+from quarantine.service.sweep.leftovers import OF_WORKER, Leftovers
 from quarantine.service.sweep.orphan_guests import OrphanGuestCheck
 from quarantine.service.watch.delays import DelayMeter
 from quarantine.service.watch.lateness import Lateness
@@ -142,6 +143,12 @@ class Assembly(Parts):
         safety = Safety(store, placement, limits, lateness=self.lateness, monotonic=monotonic)
         self.lateness.expect(PASS, lambda: safety.bound)
         return safety
+
+    @cached_property
+    def leftovers_of_worker(self) -> Leftovers:
+        """Tells what ended while no worker ran, of what workers alone remember."""
+        after, doors = told_again(ServiceLimits.from_conf(self.conf)), self.doors
+        return Leftovers(self.store, after, doors.now, doors.monotonic, codes=OF_WORKER)
 
     @cached_property
     def heads(self) -> HeadDirectory:

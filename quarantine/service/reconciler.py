@@ -111,8 +111,7 @@ class Reconciler:
         self._watch = RereadSchedule(config.in_use_reread, monotonic)
         self._turns = Turns(monotonic)
         self._unlisted = Turns(monotonic)
-        after = max(config.silent_after, config.overdue_after, config.absent_after)
-        self._leftovers = Leftovers(store, after + sweep_bound(config), clock, monotonic)
+        self._leftovers = Leftovers(store, told_again(config), clock, monotonic)
         self._liveness = HostLiveness(store, config.silent_after, config.overdue_after, clock)
         self._safety = Safety(store, placement, config, monotonic=monotonic)
         self._unread = UnreadableRows()
@@ -443,6 +442,12 @@ def _warn(slot: Slot, error: Exception) -> None:
 def sweep_bound(config: ServiceLimits) -> float:
     """Seconds after which people hear that no sweep went through: two may fail."""
     return 3 * (config.list_interval + 2 * config.sweep_interval)
+
+
+def told_again(config: ServiceLimits) -> float:
+    """Seconds in which a process that begins has called people again for whatever still is."""
+    after = max(config.silent_after, config.overdue_after, config.absent_after)
+    return after + sweep_bound(config)
 
 
 def worst_case_detection(config: ServiceLimits, slots: int, read_seconds: float = 0.05) -> float:

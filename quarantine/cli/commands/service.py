@@ -15,6 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from quarantine.cli.base import ControlCommand
+from quarantine.errors import QuarantineError
 from quarantine.logs import set_up_logging
 
 if TYPE_CHECKING:
@@ -189,13 +190,33 @@ def take_messages(assembly: Callable[[], Assembly], parent: int | None) -> None:
     """What hosts say, in a thread for each lane; until it is stopped, or ``parent`` is gone."""
     from quarantine.metrics import alarmcount
 
-    conf = assembly().conf
+    first = assembly()
+    conf = first.conf
     set_up_logging(conf.run.log_level, conf.run.log_format)
     with alarmcount.counting(conf):
-        _take_messages(assembly, parent)
+        _take_messages(assembly, parent, _ending(first))
 
 
-def _take_messages(assembly: Callable[[], Assembly], parent: int | None) -> None:
+def _ending(assembly: Assembly) -> Callable[[], None]:
+    """Tells what ended while no worker ran, of what only workers remember; raises nothing."""
+    leftovers = assembly.leftovers_of_worker
+
+    def end() -> None:
+        try:
+            leftovers.end()
+        except QuarantineError as error:
+            LOG.info("not told yet what is over: %s", error)
+        except Exception:
+            # A mistake of ours must not end a lane.
+            LOG.exception("not told what is over")
+
+    return end
+
+
+def _take_messages(
+    assembly: Callable[[], Assembly], parent: int | None, noted: Callable[[], None] = lambda: None
+) -> None:
+    """``noted`` is called now and then while the broker answers; it raises nothing."""
     from quarantine.service.inbound.intake import LANES, URGENT, Lane, Reached, TooLong, run
 
     stop = threading.Event()
@@ -208,7 +229,7 @@ def _take_messages(assembly: Callable[[], Assembly], parent: int | None) -> None
     for name, kinds in LANES.items():
         own = assembly()  # it is not thread safe
         lane = Lane(kinds, own.inbox, own.lists, own.store.host_names, too_long=too_long)
-        reached = Reached(own.store)
+        reached = Reached(own.store, then=noted)
         # One lane is enough to say that the broker was reached: that which drives wait for.
         words = (lane, stop, name, reached) if kinds is URGENT else (lane, stop, name)
         lanes.append(threading.Thread(target=run, args=words, name=name))

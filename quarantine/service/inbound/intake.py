@@ -309,9 +309,17 @@ class Lane:
 class Reached:
     """Says on record that the broker was reached, now and then: who asks for health sees it."""
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``then`` is called as often, and raises nothing."""
         self._store = store
         self._clock = clock
+        self._then = then
         self._due = clock()
 
     def __call__(self) -> None:
@@ -326,6 +334,7 @@ class Reached:
         except Exception:
             # A mistake of ours must not end a lane.
             LOG.exception("not on record that the broker was reached")
+        self._then()
 
 
 def run(

@@ -33,6 +33,10 @@ REMEMBERED: Final = frozenset(
 )
 """What lasts, and stands in a process alone. What is wrong with a slot stands on its record."""
 
+OF_WORKER: Final = frozenset({AlarmCode.MESSAGE_TOO_LONG})
+"""Those of them that the worker remembers. It may be a service of its own, which goes on while the
+loop begins anew, and then tells nobody again of what still is."""
+
 _RECORDED: Final = LASTING | frozenset(CALLED_FOR.values())
 """What is over by a slot's record. A call is written a moment later than the record: where it was
 over by then, nobody said so."""
@@ -52,9 +56,13 @@ class Leftovers:
         after: float,
         clock: Clock = utc_now,
         monotonic: Callable[[], float] = time.monotonic,
+        *,
+        codes: Collection[AlarmCode] = (REMEMBERED - OF_WORKER) | _RECORDED,
     ) -> None:
-        """``after``: seconds in which people are called again for whatever still is."""
+        """``after``: seconds in which people are called again for whatever still is. ``codes``:
+        what is this process's to say."""
         self._store = store
+        self._codes = frozenset(codes)
         self._after = after
         self._monotonic = monotonic
         self._clock = clock
@@ -98,9 +106,9 @@ class Leftovers:
 
     def _before(self, began: datetime, now: datetime) -> Iterator[AlarmLine]:
         """Those of a time to come too: they are of a clock that was ahead, before it was set."""
-        mark, codes = None, REMEMBERED | _RECORDED
+        mark = None
         while True:
-            page = self._store.alarm_page(limit=_PAGE, after=mark, codes=codes, is_over=False)
+            page = self._store.alarm_page(limit=_PAGE, after=mark, codes=self._codes, is_over=False)
             yield from (
                 line for line in page if line.last_at < began or is_to_come(line.last_at, now)
             )

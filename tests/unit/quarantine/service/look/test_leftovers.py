@@ -20,7 +20,12 @@ from quarantine.rules import alarms
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.holds import because
 from quarantine.service.reconciler import Reconciler
-from quarantine.service.sweep.leftovers import REMEMBERED, SETTLE_SECONDS, Leftovers
+from quarantine.service.sweep.leftovers import (
+    OF_WORKER,
+    REMEMBERED,
+    SETTLE_SECONDS,
+    Leftovers,
+)
 from tests.unit.quarantine.smallcloud import (
     Clock,
     Cloud,
@@ -136,6 +141,22 @@ def test_what_was_over_before_its_call_was_written_is_over(
         ("unguarded", str(wrong)),
         ("retired", str(retired)),
     }
+
+
+def test_what_the_worker_remembers_is_the_workers_to_end(
+    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may be a service of its own, and does not tell again because the loop began anew."""
+    call(store, AlarmCode.MESSAGE_TOO_LONG, "host cmp1", clock() - timedelta(days=1))
+    call(store, AlarmCode.HOST_SILENT, "host cmp1", clock() - timedelta(days=1))
+    loops = Leftovers(store, AFTER, clock, clock.monotonic)
+    workers = Leftovers(store, AFTER, clock, clock.monotonic, codes=OF_WORKER)
+    for leftovers, code in ((loops, "host-silent"), (workers, "message-too-long")):
+        for _ in range(3):
+            clock.forward(AFTER)
+            leftovers.end()
+        (only,) = said(caplog)
+        assert only.startswith(f"over: {code} host cmp1: ")
 
 
 def test_very_many_are_all_ended(

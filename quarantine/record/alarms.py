@@ -15,15 +15,26 @@ from quarantine.record.database import models
 from quarantine.record.database.base import Repository
 from quarantine.record.database.damaged import counted, readable
 from quarantine.record.database.paging import asked_of_each, in_one_of
-from quarantine.record.words.reasons import CODE_LENGTH
+from quarantine.record.words.reasons import CODE_LENGTH, LASTING, AlarmCode
+from quarantine.record.words.states import State
 from quarantine.record.words.texts import SUBJECT_LENGTH, storable
 
-_COUNTS, _ALARMS = models.alarm_counts, models.alarms
+_COUNTS, _ALARMS, _SLOTS = models.alarm_counts, models.alarms, models.slots
 _OVER: Final = sa.update(_ALARMS).where(
     _ALARMS.c.subject == sa.bindparam("of"),
     _ALARMS.c.code.in_(sa.bindparam("called_for", expanding=True)),
     _ALARMS.c.over_at.is_(None),
 )
+
+CALLED_FOR: Final = {State.HELD: AlarmCode.HELD, State.RETIRED: AlarmCode.RETIRED}
+"""States that people are called for: the alarm is over when the slot leaves the state."""
+
+_BY_RECORD: Final[Mapping[str, sa.ColumnElement[bool]]] = {
+    # Of a row that cannot be read nothing is believed.
+    **{code: _SLOTS.c.alarm == "" for code in LASTING - {AlarmCode.RECORD_UNREADABLE}},
+    **{code: _SLOTS.c.state != state.value for state, code in CALLED_FOR.items()},
+}
+"""When the slot's row says that what people were called for is over."""
 
 MOST: Final = 100_000
 """Rows; of the code that has the most, those that were called longest ago make way: what comes by
@@ -217,13 +228,29 @@ def _note(db: sa.Connection, call: AlarmCall) -> int:
         db.execute(one.where(_ALARMS.c.over_at.is_(None)).values(over_at=call.over_at))
         return 0
     text = storable(call.text, TEXT_LENGTH)
-    said = {"text": text, "last_at": call.last_at, "over_at": call.over_at}
+    over_at = call.over_at or _over_since(db, call)
+    said = {"text": text, "last_at": call.last_at, "over_at": over_at}
     if db.execute(one.values(**said, count=_ALARMS.c.count + call.times)).rowcount:
         return 0
     new = {"code": code, "subject": subject, "count": call.times, "first_at": call.first_at}
     new["host"] = _host(subject)
     db.execute(sa.insert(_ALARMS).values(**said, **new))
     return 1
+
+
+def _over_since(db: sa.Connection, call: AlarmCall) -> datetime | None:
+    """A call is written a moment later than the record: where the slot was past it by then, what
+    ended it found no line to end. None where it is not over, or no slot says so."""
+    which = _BY_RECORD.get(call.code)
+    try:
+        slot = None if which is None else Slot.parse(call.subject)
+    except ValueError:
+        return None
+    if which is None or slot is None:
+        return None
+    there = _SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address
+    is_over = db.execute(sa.select(sa.literal(1)).where(*there, which)).first() is not None
+    return call.last_at if is_over else None
 
 
 def _make_way(db: sa.Connection) -> None:

@@ -26,7 +26,7 @@ from quarantine.record.words.facts import (
     SlotRecord,
     UnreadableSlot,
 )
-from quarantine.record.words.reasons import LASTING, AlarmCode, HoldCode, HoldReason
+from quarantine.record.words.reasons import LASTING, HoldCode, HoldReason
 from quarantine.record.words.states import Event, State
 from quarantine.record.words.texts import storable
 
@@ -47,9 +47,6 @@ _AS_IT_WAS: Final = sa.update(_SLOTS).where(
     _SLOTS.c.revision == sa.bindparam("was_revision"),
 )
 _NEW_LINE: Final = sa.insert(_HISTORY)
-
-CALLED_FOR: Final = {State.HELD: AlarmCode.HELD, State.RETIRED: AlarmCode.RETIRED}
-"""States that people are called for: the alarm is over when the slot leaves the state."""
 
 NO_CHANGES = SlotChanges()
 NO_DETAIL: Mapping[str, JSON] = {}
@@ -490,8 +487,8 @@ def _end_alarms(db: sa.Connection, before: SlotRecord, after: SlotRecord, now: d
     all are over when none is left.
     """
     codes = set(LASTING) if before.alarm and not after.alarm else set()
-    if before.state is not after.state and before.state in CALLED_FOR:
-        codes.add(CALLED_FOR[before.state])
+    if before.state is not after.state and before.state in alarms.CALLED_FOR:
+        codes.add(alarms.CALLED_FOR[before.state])
     if codes:
         alarms.end(db, before.slot, codes, now)
 

@@ -12,8 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from quarantine.doors import Clock, utc_now
-from quarantine.record.alarms import AlarmLine
-from quarantine.record.slots import CALLED_FOR
+from quarantine.record.alarms import CALLED_FOR, AlarmLine
 from quarantine.record.store import Store
 from quarantine.record.words.clock import CLOCKS_APART, is_to_come
 from quarantine.record.words.reasons import LASTING, AlarmCode

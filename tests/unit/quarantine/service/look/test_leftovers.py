@@ -10,8 +10,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from quarantine.record.alarms import AlarmCall
+from quarantine.record.database import engine, models
 from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.reasons import LASTING, AlarmCode, HoldCode
@@ -125,6 +127,8 @@ def test_what_was_over_before_its_call_was_written_is_over(
     for slot in (held, left, wrong, retired):
         for code in (AlarmCode.HELD, AlarmCode.RETIRED, AlarmCode.UNGUARDED):
             call(store, code, str(slot), before)
+    with engine.writing(store._engine) as db:
+        db.execute(sa.update(models.alarms).values(over_at=None))  # as an earlier release wrote it
     leftovers = Leftovers(store, AFTER, clock, clock.monotonic)
     clock.forward(AFTER + 1)
     leftovers.end()
@@ -141,6 +145,30 @@ def test_what_was_over_before_its_call_was_written_is_over(
         ("unguarded", str(wrong)),
         ("retired", str(retired)),
     }
+
+
+def test_a_call_that_is_written_after_its_end_does_not_stand(store: Store, clock: Clock) -> None:
+    """A look whose slot is overdue at last takes its step: the call is written beside that."""
+    cloud = Cloud(clock)
+    past, present = (enrolled(store, cloud, slot_at(number)) for number in (1, 2))
+    for record in (past, present):
+        store.hold(record, because(HoldCode.OTHER, "x"), changes=SlotChanges(alarm="no step"))
+    released = store.slot(past.slot)
+    assert released is not None
+    store.transition(released, Event.RELEASED_BY_OPERATOR, reason="x")
+    codes = AlarmCode.HELD, AlarmCode.OVERDUE
+    for record in (past, present):
+        for code in codes:
+            call(store, code, str(record.slot), clock())
+    call(store, AlarmCode.HELD, "host cmp1", clock())
+    call(store, AlarmCode.RECORD_UNREADABLE, str(past.slot), clock())
+    standing = {(line.code, line.subject) for line in store.alarm_page(limit=9, is_over=False)}
+    assert standing == {
+        *((code, str(present.slot)) for code in codes),
+        (AlarmCode.HELD, "host cmp1"),
+        (AlarmCode.RECORD_UNREADABLE, str(past.slot)),
+    }
+    assert len(store.alarm_page(limit=9, is_over=True)) == len(codes)
 
 
 def test_what_the_worker_remembers_is_the_workers_to_end(

@@ -20,6 +20,7 @@ from quarantine.logs import named
 from quarantine.record.store import Store
 from quarantine.record.words.clock import is_to_come
 from quarantine.record.words.facts import UNSETTLED, SlotChanges, SlotRecord
+from quarantine.record.words.reasons import AlarmCode
 from quarantine.record.words.states import (
     FREE_TO_SCHEDULE,
     WAITING_FOR_PEOPLE,
@@ -125,6 +126,8 @@ class Looks:
         self._doubts = doubts
         self._watch = watch
         self._turns = turns
+        self._called: dict[Slot, tuple[AlarmCode, str]] = {}
+        """What people were called for by a step that failed, while it fails with each look."""
 
     def look(self, slot: Slot) -> SlotRecord | None:
         """Do for one slot all that can be done now; its record after, ``None`` if not enrolled.
@@ -159,7 +162,7 @@ class Looks:
                     elif action.act is ActionKind.CHECK:
                         context = self._checked(context, record, view)
                         action = decide(record, view, self._clock(), self._limits, context)
-                    with _told(record, action):
+                    with self._told(record, action):
                         if action.act not in _LAST:
                             view, kept = self.executor.carry_out(record, view, action)
                         # After the step: what Placement failed to reserve does not count. Traits
@@ -171,6 +174,7 @@ class Looks:
                             self._require_unmoved(record, view)
                         if action.act in _LAST:
                             after = self._last(record, action)
+                            self._called.pop(slot, None)
                             done = action.act is ActionKind.NOTHING
                             return self._noted(after, view, context, done=done)
                 except ConflictError as error:
@@ -187,6 +191,39 @@ class Looks:
             frozenset(each.consumer for each in view.allocations),
         ):
             raise ConflictError(f"its provider is not as it was: {found}; look again")
+
+    @contextlib.contextmanager
+    def _told(self, record: SlotRecord, action: Action) -> Iterator[None]:
+        """Tells of a step as it begins, and of an alarm once it was more than a look at an old
+        record. Of a look's last step its own code tells, once it is known whether it changed
+        anything.
+
+        Looks run side by side: one that read the record before another one's step, and Placement
+        after it, finds what nobody did. Its first write is refused then, and the next look decides
+        again.
+        """
+        if not action.alarm:
+            if action.act not in _LAST:
+                what = action.event or action.act
+                LOG.info("%s (%s): %s %s", record.slot, record.state, what, action.reason)
+            yield
+            return
+        try:
+            yield
+        except ConflictError:
+            raise
+        except BaseException:
+            # No other failure says that the record was old: people hear of what was seen.
+            self._call(record, action.alarm, action.reason)
+            raise
+        self._call(record, action.alarm, action.reason)
+        del self._called[record.slot]
+
+    def _call(self, record: SlotRecord, code: AlarmCode, reason: str) -> None:
+        """Once for a step, however often it is tried."""
+        if self._called.get(record.slot) != (code, reason):
+            alarm(SlotInState(record.slot, record.state), code, reason)
+        self._called[record.slot] = code, reason
 
     def _last(self, record: SlotRecord, action: Action) -> SlotRecord:
         """The step after which there is nothing more to do now; the record after it."""
@@ -318,33 +355,3 @@ def _settled(record: SlotRecord, view: View, context: SlotContext) -> bool:
     """False for a claim that Nova has not burned yet: only time tells whether it will. And where
     something could not be read: only the next look can tell."""
     return not context.unknown and (view.locked or record.state is not State.IN_USE)
-
-
-@contextlib.contextmanager
-def _told(record: SlotRecord, action: Action) -> Iterator[None]:
-    """Tells of a step as it begins, and of an alarm once it was more than a look at an old record.
-    Of a look's last step its own code tells, once it is known whether it changed anything.
-
-    Looks run side by side: one that read the record before another one's step, and Placement after
-    it, finds what nobody did. Its first write is refused then, and the next look decides again.
-    """
-    if not action.alarm:
-        if action.act not in _LAST:
-            what = action.event or action.act
-            LOG.info("%s (%s): %s %s", record.slot, record.state, what, action.reason)
-        yield
-        return
-    try:
-        yield
-    except ConflictError:
-        raise
-    except BaseException:
-        # No other failure says that the record was old: people hear of what was seen.
-        _alarm(record, action)
-        raise
-    _alarm(record, action)
-
-
-def _alarm(record: SlotRecord, action: Action) -> None:
-    assert action.alarm is not None
-    alarm(SlotInState(record.slot, record.state), action.alarm, action.reason)

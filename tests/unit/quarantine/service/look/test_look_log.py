@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from eraser.protocol.transport.signing import PrivateKey
+from quarantine.errors import UnavailableError
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.issue.dispatch import Dispatcher
 from quarantine.service.reconciler import Reconciler
@@ -16,6 +17,7 @@ from tests.unit.quarantine.smallcloud import (
     Clock,
     Cloud,
     NoTickets,
+    NotingDispatcher,
     enrolled,
     greet,
     open_store,
@@ -64,3 +66,37 @@ def test_an_order_that_waits_for_its_host_is_told_once(
         assert looked(5) == []
         assert "order erase" not in caplog.text
     assert posted == []
+
+
+def test_people_hear_once_of_a_drive_that_placement_fails_to_reserve(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads and does not write, for hours: each look tries again."""
+
+    def away(*_view: object, **_words: object) -> int:
+        raise UnavailableError("Placement answered 503")
+
+    clock = Clock()
+    with open_store(tmp_path, clock) as store:
+        cloud, slot = Cloud(clock), slot_at(1)
+        enrolled(store, cloud, slot)
+        loop = Reconciler(
+            store,
+            cloud,
+            NotingDispatcher(store, clock),
+            ServiceLimits(),
+            clock,
+            tickets=NoTickets(),
+            monotonic=clock.monotonic,
+        )
+        for times in (1, 2):
+            cloud.burn(slot, reserved=False)
+            with monkeypatch.context() as patched:
+                patched.setattr(cloud, "put_reserved", away)
+                for _ in range(5):
+                    with pytest.raises(UnavailableError):
+                        loop.look(slot)
+                    assert caplog.text.count("ALARM ") == times
+            loop.look(slot)
+            assert not cloud.on_offer(slot)
+            assert caplog.text.count("ALARM ") == times, "what comes later is news again"

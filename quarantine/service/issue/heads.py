@@ -79,7 +79,10 @@ class HeadDirectory:
 
     def newest(self) -> Path | None:
         """The file of the last day that has one."""
-        return max(self.directory.glob(f"*{head.SUFFIX}"), default=None)
+        return max(self._files(), default=None)
+
+    def _files(self) -> list[Path]:
+        return list(self.directory.glob(f"*{head.SUFFIX}"))
 
     def _write(self) -> None:
         now = self.clock()
@@ -88,7 +91,11 @@ class HeadDirectory:
         if path.exists():
             return
         outputfile.make_directory(self.directory)
-        before, last, link = self.newest(), self.store.chain_end(), Link()
+        # Of a day before: one of a time to come was written by a clock that was ahead. Until that
+        # day each head would name it, and none the one before, of which nobody would see that it
+        # is missing.
+        before = max((file for file in self._files() if file < path), default=None)
+        last, link = self.store.chain_end(), Link()
         if last is not None:
             link = checked_link(last.number, last.digest, last.token)
         said = Head(

@@ -22,7 +22,7 @@ from quarantine.errors import (
 )
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import Link, SignedCertificate
-from quarantine.evidence.chain import head, ledger
+from quarantine.evidence.chain import head, headcheck, ledger
 from quarantine.evidence.chain.head import Head
 from quarantine.evidence.chain.headcheck import HeadFile
 from quarantine.evidence.checks import clocks
@@ -133,6 +133,18 @@ def test_a_record_that_was_set_back_alarms_with_the_next_head(
     assert caplog.text.count("ALARM") == 1
     assert f"without certificate 3 {whole[2].digest}, its end on 2026-11-21" in caplog.text
     assert read(desk.files()[-1]).position == 2
+
+
+def test_a_head_of_a_clock_that_was_ahead_hides_none_that_is_missing(desk: Desk) -> None:
+    for number in (0, 30, 1, 2, 3):
+        assert desk.day(number)
+    files = [(file.name, file.read_bytes()) for file in desk.files()]
+    assert [name[:10] for name, _raw in files][-2:] == ["2026-11-23", "2026-12-20"]
+    assert list(headcheck.findings(files, {}, [KEY.public])) == []
+    del files[1]
+    ((name, text),) = headcheck.findings(files, {}, [KEY.public])
+    assert name == "2026-11-22.head.jws"
+    assert "was not given" in text
 
 
 def test_a_library_of_another_hand_verifies_it(desk: Desk) -> None:

@@ -397,6 +397,7 @@ class Inbox:
         spent = self.store.nonce(report.nonce)
         if spent is not None and spent.digest == digest:
             LOG.info("%s: this report was accepted before", report.slot)
+            self.registrar.write_missing(report.slot, report.order_id)
             return _accepted_before(record)
         if spent is not None:
             self._authenticator.refuse(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from eraser.protocol import codec
 from eraser.protocol.errors import BadInputError as BadWireError
-from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.order import ORDER_TYPE, EraseOrder
 from eraser.protocol.policy import Policy
 from eraser.protocol.profile import Profile
@@ -19,7 +19,7 @@ from eraser.protocol.report import EraseReport, Step
 from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.doors import Clock, utc_now
-from quarantine.errors import BadInputError
+from quarantine.errors import BadInputError, QuarantineError
 from quarantine.evidence import attestations, certificate
 from quarantine.evidence.attestations import Attestation
 from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
@@ -106,6 +106,23 @@ class Registrar:
         # Last: a file of a transaction that was refused would name a certificate that is none.
         self._write(signed, new.testimony)
         return signed
+
+    def write_missing(self, slot: Slot, order_id: str) -> None:
+        """The files of a case's certificate, where whoever stored it came no further: it was
+        killed, or heard no answer to its commit. Raises nothing."""
+        if self.directory is None:
+            return
+        try:
+            stored = self.store.newest_of(slot=slot)
+            if stored is None or stored.order_id != order_id:
+                return
+            if (self.directory / f"{stored.digest}.json").exists():
+                return  # written last
+            what = f"certificate {stored.digest}"
+            signed = certificate.verify(stored.token, [self.key.public], what)
+            self._write(signed, self.store.testimony(stored.digest))
+        except QuarantineError as error:
+            LOG.warning("%s: the files of its certificate: %s", slot, error)
 
     def images(self, drive: ControllerIdentity) -> tuple[str, ...]:
         """What lay in a drive's firmware slots when it was last certified, wherever that was.

@@ -430,6 +430,30 @@ def test_people_hear_of_a_dying_drive_that_is_held_and_could_not_be_retired(
     assert caplog.text.count(f"ALARM held {SLOT}: held: ") == 1
 
 
+@pytest.mark.parametrize("fit", [True, False])
+def test_the_files_of_a_certificate_whose_commit_was_not_answered_are_written(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch, fit: bool
+) -> None:
+    """The report comes again, as it does where the worker was killed behind the commit."""
+    plane.ordered()
+    token = plane.report(**({} if fit else WORN))
+    real = plane.store.transition
+
+    def unanswered(*words: Any, **more: Any) -> None:
+        real(*words, **more)
+        raise UnfinishedError("the database went away at the commit")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(plane.store, "transition", unanswered)
+        with pytest.raises(UnfinishedError):
+            plane.inbox.report(token)
+    (stored,) = plane.store.certificates()
+    assert not list(plane.directory.glob("*"))
+    plane.inbox.report(token)
+    names = {path.name.removeprefix(stored.digest) for path in plane.directory.iterdir()}
+    assert names == {".json", ".html", ".order.jws", ".report.jws", ".host.jwk"}
+
+
 def test_whom_the_gate_named_finds_the_certificate(plane: Plane) -> None:
     plane.ordered()
     owner = LastOwner("44444444-4444-4444-8444-44444444444A", "i-1", "then", "now")

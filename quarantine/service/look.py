@@ -217,7 +217,7 @@ class Looks:
             self._call(record, action.alarm, action.reason)
             raise
         self._call(record, action.alarm, action.reason)
-        del self._called[record.slot]
+        self._called.pop(record.slot, None)
 
     def _call(self, record: SlotRecord, code: AlarmCode, reason: str) -> None:
         """Once for a step, however often it is tried."""

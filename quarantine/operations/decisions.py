@@ -464,6 +464,6 @@ def _require_another_drive(store: Store, record: SlotRecord) -> None:
         heard = f" at {host.heard_at:%Y-%m-%d %H:%M:%S}" if host.heard_at else ""
         raise IllegalTransitionError(
             f"{record.slot}: expected its host to name another drive, found serial {seen.serial} "
-            f"still named{heard}; wait for the host's next word (host show), 'nvme-quarantine host "
-            "remove' a host that is gone for good, or release without --new-drive"
+            f"still named{heard}; wait for the host's next word (host show), remove a host that is "
+            "gone for good ('nvme-quarantine host remove'), or release without --new-drive"
         )

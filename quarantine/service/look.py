@@ -20,7 +20,7 @@ from quarantine.logs import named
 from quarantine.record.store import Store
 from quarantine.record.words.clock import is_to_come
 from quarantine.record.words.facts import UNSETTLED, SlotChanges, SlotRecord
-from quarantine.record.words.reasons import AlarmCode
+from quarantine.record.words.reasons import LASTING, AlarmCode
 from quarantine.record.words.states import (
     FREE_TO_SCHEDULE,
     WAITING_FOR_PEOPLE,
@@ -216,6 +216,9 @@ class Looks:
             # No other failure says that the record was old: people hear of what was seen.
             self._call(record, action.alarm, action.reason)
             raise
+        # Where the record did not have it by then, the call was written as one that is over.
+        if action.alarm in LASTING:
+            self._called.pop(record.slot, None)
         self._call(record, action.alarm, action.reason)
         self._called.pop(record.slot, None)
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,12 @@ def test_an_interrupted_run_stops_fio_tidies_up_and_goes_on(room: Path, number: 
     argv = [sys.executable, "-m", "qualify.cli.app", "run", "quick", str(room), "--size", "4M"]
     argv += ["--rounds", "1", "--jobs", "1", "--output", str(result)]
     child = subprocess.Popen(
-        [*argv, "--seconds", "1"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        [*argv, "--seconds", "1"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        # A test run under nohup hands on that it ignores SIGHUP, and the bench leaves that so.
+        preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),
     )
     journal = Path(f"{result}.part")
     assert child.stderr is not None

@@ -323,6 +323,11 @@ class PagesSuite:
             for code in codes
             for place in (at, other)
         ]
+        # The record first, as always: a call about a slot that says nothing of it is over.
+        for place in (at, other):
+            record = listed.slot(place)
+            assert record is not None
+            listed.amend(record, SlotChanges(alarm="no step for more than 6 h"))
         listed.note_alarms({}, calls)
 
         def over() -> set[tuple[str, str]]:
@@ -331,7 +336,6 @@ class PagesSuite:
 
         record = listed.slot(at)
         assert record is not None
-        record = listed.amend(record, SlotChanges(alarm="no step for more than 6 h"))
         record = listed.amend(record, SlotChanges(detail="it waits"))
         assert over() == set()
         record = listed.amend(record, SlotChanges(alarm="a domain runs with the drive"))
@@ -340,7 +344,6 @@ class PagesSuite:
         assert over() == {("overdue", str(at)), ("unguarded", str(at))}
         record = listed.slot(other)
         assert record is not None
-        record = listed.amend(record, SlotChanges(alarm="no step for more than 6 h"))
         listed.hold(record, holds.because(HoldCode.BY_PERSON, "looked at"))
         assert ("overdue", str(other)) in over()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -100,3 +100,38 @@ def test_people_hear_once_of_a_drive_that_placement_fails_to_reserve(
             loop.look(slot)
             assert not cloud.on_offer(slot)
             assert caplog.text.count("ALARM ") == times, "what comes later is news again"
+
+
+def test_what_stands_on_a_record_is_called_for_again_once_it_stands_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call about a slot that says nothing of it is written as one that is over."""
+
+    def away(*_record: object, **_words: object) -> NoReturn:
+        raise UnavailableError("the record does not answer")
+
+    clock = Clock()
+    with open_store(tmp_path, clock) as store:
+        cloud, slot = Cloud(clock), slot_at(1)
+        enrolled(store, cloud, slot)
+        loop = Reconciler(
+            store,
+            cloud,
+            NotingDispatcher(store, clock),
+            ServiceLimits(),
+            clock,
+            tickets=NoTickets(),
+            monotonic=clock.monotonic,
+        )
+        loop.look(slot)
+        clock.forward(ServiceLimits().overdue_after + 1)
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "amend", away)
+            for _ in range(3):
+                with pytest.raises(UnavailableError):
+                    loop.look(slot)
+        assert caplog.text.count("ALARM overdue") == 1
+        after = loop.look(slot)
+        assert after is not None
+        assert after.alarm
+        assert caplog.text.count("ALARM overdue") == 2

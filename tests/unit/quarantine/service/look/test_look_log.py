@@ -10,6 +10,7 @@ import pytest
 
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.errors import UnavailableError
+from quarantine.record.store import Store
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.issue.dispatch import Dispatcher
 from quarantine.service.reconciler import Reconciler
@@ -68,6 +69,19 @@ def test_an_order_that_waits_for_its_host_is_told_once(
     assert posted == []
 
 
+def made(store: Store, cloud: Cloud, clock: Clock) -> Reconciler:
+    """A loop that tells only of what it does itself."""
+    return Reconciler(
+        store,
+        cloud,
+        NotingDispatcher(store, clock),
+        ServiceLimits(),
+        clock,
+        tickets=NoTickets(),
+        monotonic=clock.monotonic,
+    )
+
+
 def test_people_hear_once_of_a_drive_that_placement_fails_to_reserve(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,15 +94,7 @@ def test_people_hear_once_of_a_drive_that_placement_fails_to_reserve(
     with open_store(tmp_path, clock) as store:
         cloud, slot = Cloud(clock), slot_at(1)
         enrolled(store, cloud, slot)
-        loop = Reconciler(
-            store,
-            cloud,
-            NotingDispatcher(store, clock),
-            ServiceLimits(),
-            clock,
-            tickets=NoTickets(),
-            monotonic=clock.monotonic,
-        )
+        loop = made(store, cloud, clock)
         for times in (1, 2):
             cloud.burn(slot, reserved=False)
             with monkeypatch.context() as patched:
@@ -114,15 +120,7 @@ def test_what_stands_on_a_record_is_called_for_again_once_it_stands_there(
     with open_store(tmp_path, clock) as store:
         cloud, slot = Cloud(clock), slot_at(1)
         enrolled(store, cloud, slot)
-        loop = Reconciler(
-            store,
-            cloud,
-            NotingDispatcher(store, clock),
-            ServiceLimits(),
-            clock,
-            tickets=NoTickets(),
-            monotonic=clock.monotonic,
-        )
+        loop = made(store, cloud, clock)
         loop.look(slot)
         clock.forward(ServiceLimits().overdue_after + 1)
         with monkeypatch.context() as patched:

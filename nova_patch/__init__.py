@@ -4,5 +4,5 @@ Imports nova and the standard library only, by relative paths among itself: it i
 environment under another name. It must run on Nova's own Python, 3.9 or later.
 """
 
-VERSION = "6"
+VERSION = "7"
 """Of the patch as a host reports it; raised with every change of what it does inside Nova."""

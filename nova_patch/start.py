@@ -8,7 +8,7 @@ from pathlib import Path
 from . import VERSION, compat, presence, replacements, tree
 from .said import LOG
 
-EVERYWHERE = ("keep_absent", "allocated", "rings")
+EVERYWHERE = ("keep_absent", "allocated", "left_behind", "rings")
 """The mechanisms that every release needs."""
 
 

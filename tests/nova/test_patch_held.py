@@ -6,11 +6,22 @@ consumer, and ``reserved`` on top.
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from nova import exception
 from nova.tests.fixtures import libvirt as fakelibvirt
 
-from tests.nova.patchcase import CLASS, MICROVERSION, RELEASE, VENDOR, VF_PRODUCT, PatchCase
+from tests.nova.patchcase import (
+    ALIAS,
+    CLASS,
+    MICROVERSION,
+    PRODUCT,
+    RELEASE,
+    VENDOR,
+    VF_PRODUCT,
+    PatchCase,
+)
 
 BACKPORT = RELEASE.mechanism == "one_time_use"
 CUSTODY = "b0a4f3c1-6f1e-4a39-8f52-0c6a6f7d3e10"
@@ -148,3 +159,26 @@ class Lost(PatchCase):
         self._lose(server["id"])
         self.look_anew()
         assert self.drive() == (1, 0, 1)
+
+
+class BothAtOnce(PatchCase):
+    """Reported in Placement and one-time-use with one restart, while a server has the drive."""
+
+    def test_the_drive_is_reserved_without_its_servers_allocation(self) -> None:
+        """So docs/nova-patch.md says it; without the patch nova-compute does not start."""
+        self.flags(group="filter_scheduler", pci_in_placement=False)
+        self.flags(group="pci", report_in_placement=False)
+        self.set_spec(self.spec(one_time_use=None, resource_class=None))
+        alias = {"name": ALIAS, "vendor_id": VENDOR, "product_id": PRODUCT}
+        self.flags(group="pci", alias=[json.dumps(alias)])
+        self.start()
+        server = self.boot()
+        assert self.drive() is None
+        self.flags(group="pci", report_in_placement=True)
+        self.set_spec(self.spec())
+        self.restart()
+        assert self.drive() == (1, 1, 0)
+        self._run_periodics()
+        assert f"is used by {server['id']}, whose allocation of it was lost" in (
+            self.stdlog.logger.output
+        )

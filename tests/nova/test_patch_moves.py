@@ -10,16 +10,19 @@ from __future__ import annotations
 import json
 import logging
 from typing import Any
+from unittest import mock
 
 import fixtures
 import pytest
 from nova import context, exception, objects
 from nova.pci import request as pci_request
+from nova.scheduler.client import report
 from nova.tests.fixtures import libvirt as fakelibvirt
+from nova.tests.functional.api import client
 from nova.tests.functional.libvirt import base
 
 from nova_patch.said import LOG
-from tests.nova.patchcase import ALIAS, HOST, RELEASE, VENDOR, VF_PRODUCT, PatchCase
+from tests.nova.patchcase import ALIAS, CLASS, HOST, RELEASE, VENDOR, VF_PRODUCT, PatchCase
 
 OTHER = "compute2"
 FIRST, SECOND = "0000:81:00.0", "0000:81:01.0"
@@ -27,7 +30,7 @@ SERVER = "0b8f4f3c-2b1c-4a7e-9d43-6c7f6d1f5e21"
 BACKPORT = RELEASE.mechanism == "one_time_use"
 
 
-class Moves(PatchCase):
+class MovesCase(PatchCase):
     """Two drives where the server goes; one is on offer, the other is reserved and free to Nova."""
 
     def setUp(self) -> None:
@@ -52,6 +55,20 @@ class Moves(PatchCase):
         assert self._claimed(server, host) == [offered]
         assert self.drive(offered, host=host) == (1, 1, 1)
         assert self.drive(left, host=host) == (1, 1, 0)
+
+    def _two_hosts(self, offered: str) -> dict[str, Any]:
+        if BACKPORT:
+            self.skipTest("placement < 14 refuses to move reserved devices")
+        self.start()
+        self.start(drives=2, host=OTHER)
+        self.certify()
+        server = self.boot()
+        self.set_reserved(0, OTHER, offered)
+        return server
+
+
+class Moves(MovesCase):
+    """Each claim of a move gets what was allocated to it."""
 
     def _resized_in_place(self, offered: str) -> None:
         self.flags(allow_resize_to_same_host=True)
@@ -99,16 +116,6 @@ class Moves(PatchCase):
         self._run_periodics()
         assert self._claimed(server, HOST) == [FIRST]
         assert "was lost" not in self.stdlog.logger.output
-
-    def _two_hosts(self, offered: str) -> dict[str, Any]:
-        if BACKPORT:
-            self.skipTest("placement < 14 refuses to move reserved devices")
-        self.start()
-        self.start(drives=2, host=OTHER)
-        self.certify()
-        server = self.boot()
-        self.set_reserved(0, OTHER, offered)
-        return server
 
     def _migrated(self, offered: str) -> None:
         server = self._two_hosts(offered)
@@ -170,6 +177,109 @@ class Moves(PatchCase):
 
     def test_unshelved_after_a_move_to_the_second(self) -> None:
         self._unshelved(SECOND)
+
+
+class LeftBehind(MovesCase):
+    """A migration failed and its row stays, in ``error``; the server is on another host."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.failed = self.useFixture(
+            fixtures.MockPatch(
+                "nova.virt.libvirt.driver.LibvirtDriver.finish_migration",
+                side_effect=exception.NovaException("the guest does not start"),
+            )
+        )
+
+    def _fails_to_migrate(self, server: dict[str, Any]) -> None:
+        """Nova's harness gives the error to whoever asked."""
+        with pytest.raises(client.OpenStackApiException):
+            self.api.post_server_action(server["id"], {"migrate": None})
+        self._wait_for_migration_status(server, ["error"])
+
+    def _failed_on_the_new_host(self) -> dict[str, Any]:
+        """Nova lets go of the former drive in Placement (``ComputeManager.finish_resize``)."""
+        server = self._two_hosts(FIRST)
+        self._fails_to_migrate(server)
+        server = self._wait_for_state_change(server, "ERROR")
+        assert server["OS-EXT-SRV-ATTR:host"] == OTHER
+        self._run_periodics()
+        return server
+
+    def test_its_former_drive_is_free_once_it_was_let_go(self) -> None:
+        server = self._failed_on_the_new_host()
+        assert self.drive() == (1, 1, 0)
+        assert self._claimed(server, HOST) == []
+        assert f"{FIRST} was left behind by {server['id']}" in self.stdlog.logger.output
+        self.certify()
+        self.look_anew()
+        assert self.drive() == (1, 0, 0), "a drive on offer was reserved, and nobody had it"
+        self.boot()
+        assert self.drive() == (1, 1, 1)
+
+    def test_after_an_evacuation_too(self) -> None:
+        """The migration found no host, so its row names the server's own alone."""
+        if BACKPORT:
+            self.skipTest("placement < 14 refuses to move reserved devices")
+        self.start()
+        self.certify()
+        server = self.boot()
+        self._fails_to_migrate(server)
+        self.start(drives=2, host=OTHER)
+        self.set_reserved(0, OTHER, FIRST)
+        self.computes[HOST].stop()
+        service = self.admin_api.get_services(binary="nova-compute", host=HOST)[0]
+        self.admin_api.put_service_force_down(service["id"], True)
+        self._evacuate_server(server, expected_host=OTHER)
+        self.restart()
+        self.admin_api.put_service_force_down(service["id"], False)
+        self._run_periodics()
+        assert self.drive() == (1, 1, 0)
+        self.certify()
+        self.look_anew()
+        assert self.drive() == (1, 0, 0)
+
+    def test_a_drive_that_placement_calls_its_servers_is_kept(self) -> None:
+        """A guest may run here though Nova's row says otherwise."""
+        ask = report.SchedulerReportClient.get_allocs_for_consumer
+
+        def answer(asker: Any, admin: Any, consumer: str) -> Any:
+            found = ask(asker, admin, consumer)
+            if consumer == server_id:
+                found["allocations"][self.provider()] = {"resources": {CLASS: 1}}
+            return found
+
+        server_id = ""
+        with mock.patch.object(report.SchedulerReportClient, "get_allocs_for_consumer", answer):
+            server = self._two_hosts(FIRST)
+            server_id = server["id"]
+            self._fails_to_migrate(server)
+            self._run_periodics()
+            assert self._claimed(server, HOST) == [FIRST]
+        self._run_periodics()
+        assert self._claimed(server, HOST) == []
+
+    def test_nothing_is_let_go_while_placement_does_not_answer(self) -> None:
+        server = self._two_hosts(FIRST)
+        answer = exception.ConsumerAllocationRetrievalFailed(consumer_uuid="", error="it is away")
+        name = "nova.scheduler.client.report.SchedulerReportClient.get_allocs_for_consumer"
+        self._fails_to_migrate(server)
+        with self.failing(name, answer):
+            self._run_periodics()
+        assert self._claimed(server, HOST) == [FIRST]
+        self._run_periodics()
+        assert self._claimed(server, HOST) == []
+
+    def test_other_devices_stay_as_nova_has_them(self) -> None:
+        if BACKPORT:
+            self.skipTest("as in Nova")
+        self.set_spec(self.spec(one_time_use=None))
+        self.start()
+        self.start(drives=2, host=OTHER)
+        server = self.boot()
+        self._fails_to_migrate(server)
+        self._run_periodics()
+        assert self._claimed(server, HOST) == [FIRST]
 
 
 class Untold(PatchCase):

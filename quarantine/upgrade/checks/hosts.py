@@ -16,7 +16,7 @@ from quarantine.upgrade.finding import Check, Finding, FindingLevel, unknown
 
 _LOCKS: Final = (Defence.HOOK, Defence.LOADED, Defence.PATCH)
 _HYGIENE: Final = (Defence.RULES, Defence.WATCHER)
-PATCH_VERSION: Final = 6
+PATCH_VERSION: Final = 7
 """Of ``nova_patch``, the one that this release's promises are made with (docs/nova-patch.md)."""
 
 _SIGN: Final = re.compile(r"nvme-quarantine-patch:(?P<version>\d+):(?P<nova>[^\s,]+)")

@@ -24,7 +24,8 @@ from .errors import PatchError
 TABLE = Path(__file__).with_name("releases.json")
 
 MECHANISMS = {
-    "born_reserved": "born reserved, a host that goes on, claims that follow Placement, drives left behind, bells",
+    "born_reserved": "born reserved, a host that goes on, claims that follow Placement, "
+    "no drive left behind, bells",
     "one_time_use": "one-time-use as well",
 }
 """The modules that a row of the table may name, and what a release with that row gets."""

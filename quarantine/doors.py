@@ -1,6 +1,6 @@
 """What the control plane asks of the machine below it: clocks and chance.
 
-One process has one :class:`Doors`; :class:`quarantine.service.container.Assembly` gives each part
+One process has one :class:`Doors`; :class:`quarantine.service.assembly.Assembly` gives each part
 what it needs of them. A simulated site hands in others and runs the service on its own time.
 """
 

@@ -21,7 +21,7 @@ from quarantine.service.inbound.lists import Lists
 from quarantine.service.issue.celery_app import make_app
 
 if TYPE_CHECKING:
-    from quarantine.service.container import Assembly
+    from quarantine.service.assembly import Assembly
 
 LOG = logging.getLogger(__name__)
 

@@ -42,7 +42,7 @@ from quarantine.record.words.states import FREE_TO_SCHEDULE, WAITING_FOR_PEOPLE,
 from quarantine.rules import holds
 
 if TYPE_CHECKING:
-    from quarantine.service.container import Assembly
+    from quarantine.service.assembly import Assembly
 
 LOG = logging.getLogger(__name__)
 

@@ -41,7 +41,7 @@ from quarantine.service import owners
 
 if TYPE_CHECKING:
     from quarantine.operations.plane import Plane
-    from quarantine.service.container import Assembly
+    from quarantine.service.assembly import Assembly
 
 LOG = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from quarantine.record.store import Store
 from quarantine.service.parts import Parts
 
 if TYPE_CHECKING:
-    from quarantine.service.container import Assembly
+    from quarantine.service.assembly import Assembly
 
 P = TypeVar("P", bound=Parts)
 
@@ -39,7 +39,7 @@ class Plane:
     def assembly(self) -> Iterator[Assembly]:
         """For one operation that asks Placement or Nova, or sends something."""
         # Its libraries take a second to load, and most operations need none of them.
-        from quarantine.service.container import Assembly
+        from quarantine.service.assembly import Assembly
 
         assembly = Assembly(self.files, self.doors)
         try:
@@ -70,7 +70,7 @@ class ServingPlane(Plane):
     @contextmanager
     def assembly(self) -> Iterator[Assembly]:
         """As of any plane. Raises ``UnavailableError``."""
-        from quarantine.service.container import Assembly
+        from quarantine.service.assembly import Assembly
 
         assembly = self._serving(Assembly(self.files, self.doors))
         try:

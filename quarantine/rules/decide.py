@@ -35,7 +35,7 @@ from quarantine.rules.observation import (
     reserve,
     strangers,
 )
-from quarantine.rules.rights import is_given_up
+from quarantine.rules.rights import is_unburned
 
 NOTHING: Final = Action(ActionKind.NOTHING)
 _NO_PAST: Final = SlotContext()
@@ -134,10 +134,11 @@ def _in_use(look: Observation) -> Action:
     record, others = look.record, look.others
     if not others:
         if not look.locked and look.ours is None:
-            if is_given_up(record):
-                return reserve("its claim was given up before Nova reserved it; reserved first")
-            text = "released while reserved was lowered; reserved first"
-            return reserve(text, alarm=AlarmCode.RESERVE_LOWERED)
+            return _reserved_late(
+                record,
+                unburned="its claim was given up before Nova reserved it; reserved first",
+                lowered="released while reserved was lowered; reserved first",
+            )
         return move(
             Event.RELEASE_SEEN,
             f"the allocation of {record.consumer or 'the last consumer'} is gone",
@@ -148,14 +149,24 @@ def _in_use(look: Observation) -> Action:
         )
     # Between its claim and its burn a server holds an allocation without reserved: Nova's window.
     if not look.locked and look.age(record.entered_at) > look.limits.burn_grace:
-        text = "somebody lowered reserved while the drive is in use"
-        return reserve(text, alarm=AlarmCode.RESERVE_LOWERED)
+        return _reserved_late(
+            record,
+            unburned="Nova has not reserved it since it was claimed; reserved",
+            lowered="somebody lowered reserved while the drive is in use",
+        )
     if record.consumer not in others:
         return handed_over(look)
     # A guest runs that Placement does not name: Nova may know of a migration.
     if strangers(others, look.context) and look.context.handover is Handover.UNASKED:
         return Action(ActionKind.ASK, "Nova")
     return NOTHING
+
+
+def _reserved_late(record: SlotRecord, *, unburned: str, lowered: str) -> Action:
+    """A build or a move may wait in Nova's queue, or end there: that is nobody's fault."""
+    if is_unburned(record):
+        return reserve(unburned)
+    return reserve(lowered, alarm=AlarmCode.RESERVE_LOWERED)
 
 
 def _released(look: Observation) -> Action:

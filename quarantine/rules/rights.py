@@ -29,9 +29,9 @@ def _justified(claim: OfferClaim, *, tickets: bool) -> bool:
     return given and claim.clean and (claim.registered or not tickets)
 
 
-def is_given_up(record: SlotRecord) -> bool:
-    """A server's claim that Nova had not burned yet when we looked last: where it is gone, the
-    build or the move ended before that, and nobody has lowered anything."""
+def is_unburned(record: SlotRecord) -> bool:
+    """A server's claim that Nova had not burned when we looked last: nobody need have lowered
+    anything. Where it is gone, the build or the move ended before that."""
     return record.state is State.IN_USE and record.provider_generation == UNSETTLED
 
 

@@ -31,7 +31,7 @@ from quarantine.record.words.reasons import AlarmCode
 from quarantine.record.words.states import WAITING_FOR_PEOPLE
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.alarmbook import SlotInState, alarm
-from quarantine.rules.rights import entitled, is_as_a_person_found_it, is_given_up
+from quarantine.rules.rights import entitled, is_as_a_person_found_it, is_unburned
 from quarantine.service.sweep.newclasses import ListsClasses, NewClasses
 from quarantine.service.turns import TimeBox, Turns
 from quarantine.service.watch.lateness import Lateness
@@ -319,7 +319,7 @@ class Safety:
     def _is_expected(self, record: SlotRecord) -> bool:
         """A person decided it so, or a server's claim ended before Nova burned the drive, and the
         look that follows would have reserved it as silently."""
-        if is_given_up(record):
+        if is_unburned(record):
             return True
         if record.state not in WAITING_FOR_PEOPLE:
             return False

@@ -23,7 +23,7 @@ pytest.importorskip("openstackclient", reason="tox env api has it")
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot
 from quarantine import cli
-from quarantine.service.container import Assembly
+from quarantine.service.assembly import Assembly
 from tests.lab.services.keystone import PASSWORD, Keystone
 from tests.unit.quarantine.api.client import SLOTS, Site
 from tests.unit.quarantine.smallcloud import Cloud as Placement

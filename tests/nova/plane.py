@@ -1,4 +1,4 @@
-"""Our real control plane beside the real Nova, put together as :mod:`quarantine.service.container`
+"""Our real control plane beside the real Nova, put together as :mod:`quarantine.service.assembly`
 does: record, doors to Placement and Nova, ghost checks, reconciler, dispatcher, inbox, certificates
 and tickets. The broker is a list.
 

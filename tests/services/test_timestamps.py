@@ -16,7 +16,7 @@ from quarantine import cli
 from quarantine.errors import BadInputError, TimeStampError
 from quarantine.evidence.chain import stamps
 from quarantine.record.store import Store
-from quarantine.service.container import Assembly
+from quarantine.service.assembly import Assembly
 from quarantine.service.issue.heads import STAMPS_A_PASS, HeadDirectory, stamp_of
 from quarantine.service.issue.tsa import TimeStampAuthority
 from tests.lab.record import migrated_file

@@ -25,7 +25,7 @@ from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.states import Event
 from quarantine.rules.action import ServiceLimits
-from quarantine.service.container import Assembly
+from quarantine.service.assembly import Assembly
 from quarantine.service.inbound import intake
 from quarantine.service.safety import PASS, Safety
 from tests.site import doors

@@ -44,7 +44,7 @@ from quarantine.evidence.keys import rotation
 from quarantine.record.store import Store
 from quarantine.record.words.facts import NewCertificate, SlotChanges
 from quarantine.record.words.states import Event, State
-from quarantine.service.container import Assembly
+from quarantine.service.assembly import Assembly
 from tests.lab.guide import GUIDE, blocks
 from tests.unit.quarantine.evidence.test_certificate import issue
 from tests.unit.quarantine.testimony import IDENTITY, SLOT

@@ -19,7 +19,7 @@ from quarantine.errors import QuarantineError
 from quarantine.logs import set_up_logging
 
 if TYPE_CHECKING:
-    from quarantine.service.container import Assembly
+    from quarantine.service.assembly import Assembly
 
 LOG = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class Run(ControlCommand):
     """Run the service: the reconcile loop and the worker beside it."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        from quarantine.service.container import Assembly
+        from quarantine.service.assembly import Assembly
 
         serve(Assembly(self.plane.files))
 
@@ -110,7 +110,7 @@ class Worker(ControlCommand):
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        from quarantine.service.container import Assembly
+        from quarantine.service.assembly import Assembly
 
         take_messages(lambda: Assembly(self.plane.files), parsed_args.parent)
 

@@ -11,7 +11,7 @@ import pytest
 from eraser.protocol.transport.believed import Believed
 from quarantine import doors
 from quarantine.doors import Doors
-from quarantine.service.container import Assembly
+from quarantine.service.assembly import Assembly
 from quarantine.service.issue.dispatch import Dispatcher
 from quarantine.service.watch.lateness import Lateness
 from tests.unit.door_search import kinds

@@ -29,7 +29,7 @@ from quarantine.operations.papers import certificates
 from quarantine.record.store import Store
 from quarantine.record.words.facts import Initiator, NewCertificate, SlotChanges
 from quarantine.record.words.states import Event, State
-from quarantine.service.container import Assembly
+from quarantine.service.assembly import Assembly
 from tests.unit.quarantine.evidence.test_certificate import KEY, evidence_of, issue
 from tests.unit.quarantine.testimony import IDENTITY, ORDER, PROFILE, REPORT, SLOT
 

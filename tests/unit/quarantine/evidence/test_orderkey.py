@@ -32,7 +32,7 @@ from quarantine.evidence.certificate import SignedCertificate
 from quarantine.evidence.sheet import page
 from quarantine.evidence.testimony import TestimonyStanding
 from quarantine.record.words.facts import SignedTestimony, SlotChanges
-from quarantine.service.container import Assembly
+from quarantine.service.assembly import Assembly
 from tests.unit.quarantine.cli.test_cli import Cli, conf, ready, refused, run
 from tests.unit.quarantine.evidence.test_foreign_verifier import stranger
 from tests.unit.quarantine.service.inbound.plane import Plane, host_of, plane

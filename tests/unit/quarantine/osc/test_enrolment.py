@@ -16,7 +16,7 @@ from quarantine.errors import BadInputError, ConflictError, QuarantineError, Una
 from quarantine.operations.enrol import EnrolmentRequest, take
 from quarantine.operations.plane import Plane
 from quarantine.record.words.facts import SlotRecord
-from quarantine.service.container import Assembly
+from quarantine.service.assembly import Assembly
 from tests.unit.quarantine.api.client import ADMIN, READER, SERVER, SLOTS, Site
 from tests.unit.quarantine.osc.shell import URL, Program, Wire, answer
 from tests.unit.quarantine.smallcloud import RC, Cloud

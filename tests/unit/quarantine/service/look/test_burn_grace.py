@@ -72,7 +72,10 @@ def state(site: Site) -> State:
     return record.state
 
 
-def test_a_claim_that_nova_never_burns_is_reserved_after_the_grace(site: Site) -> None:
+def test_a_claim_that_nova_never_burns_is_reserved_after_the_grace(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody is called: many builds at once wait in nova-compute's queue for as long."""
     available(site.store, site.cloud, SLOT)
     site.go_on(60)
     site.cloud.claim(SLOT, "server")
@@ -84,6 +87,7 @@ def test_a_claim_that_nova_never_burns_is_reserved_after_the_grace(site: Site) -
     site.cloud.delete(SLOT)
     site.go_on(LIMITS.in_use_reread)
     assert state(site) is State.ERASING
+    assert "reserve-lowered" not in caplog.text
 
 
 def test_a_reserved_that_is_lowered_inside_the_grace_is_put_back_after_it(site: Site) -> None:

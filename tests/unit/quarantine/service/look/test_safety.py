@@ -29,7 +29,7 @@ from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Custody, Event, State
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.holds import because
-from quarantine.service.container import Assembly
+from quarantine.service.assembly import Assembly
 from quarantine.service.safety import PASS, Safety
 from quarantine.service.watch.lateness import Lateness
 from tests.unit.quarantine.smallcloud import (

@@ -143,8 +143,9 @@ class Limits:
     """A Sanitize whose SPROG does not move for this long is stuck."""
     poll: float = 0.5
     """Between two looks at log 81h."""
-    ready: float = 60.0
-    """A controller after a reset or a driver change, until it is live with its namespaces."""
+    ready: float = 180.0
+    """A controller after a reset or a driver change, until it is live with its namespaces. A drive
+    may ask for up to 127.5 s (CAP.TO; Base 2.1, 3.1.4.1), and the kernel waits as long."""
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:

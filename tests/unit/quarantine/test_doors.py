@@ -3,17 +3,20 @@ on its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
+from types import FunctionType, ModuleType
 
 import pytest
 
-from eraser.protocol.transport.believed import Believed
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine import doors
-from quarantine.doors import Doors
+from quarantine.doors import MACHINE, Doors
+from quarantine.record.store import Store
 from quarantine.service.assembly import Assembly
-from quarantine.service.issue.dispatch import Dispatcher
-from quarantine.service.watch.lateness import Lateness
+from tests.lab.services.placement import CLOUD, write_clouds_yaml
 from tests.unit.door_search import kinds
 
 TOP = Path(doors.__file__).parent
@@ -65,17 +68,76 @@ def test_so_it_is_with_what_stands_beside_the_rooms() -> None:
     assert found_in(sorted(TOP.glob("*.py"))) == named("")
 
 
-def test_the_assembly_hands_its_doors_on() -> None:
-    """One part that looked at the machine's clock would make a run of a site no replay."""
+OWN = Doors(
+    monotonic=lambda: 7.0,
+    now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
+    uuid=lambda: "one",
+    token=lambda size: "f" * size,
+)
+MADE = (
+    "dispatcher", "tickets", "reconciler", "safety", "leftovers_of_worker", "heads", "delay_meter",
+    "inbox",
+)  # fmt: skip
+"""All that the assembly makes which has a door."""
 
-    class Parts(Assembly):
-        store = key = order_key = post = policy = None  # type: ignore[assignment]
-        believed = Believed((), ())
 
-    own = Doors(monotonic=lambda: 7.0, uuid=lambda: "one", token=lambda size: "f" * size)
-    parts = Parts(doors=own)
-    dispatcher, lateness = parts.dispatcher, parts.lateness
-    assert isinstance(dispatcher, Dispatcher)
-    assert (dispatcher.uuid(), dispatcher.token(3), dispatcher.clock) == ("one", "fff", own.now)
-    assert isinstance(lateness, Lateness)
-    assert lateness._now() == 7.0
+def machines_in(part: object, way: str, seen: set[int]) -> Iterator[str]:
+    """Where the machine's own doors are within reach of a part: ways of members to them."""
+    if any(part is door for door in vars(MACHINE).values()):
+        yield way
+    if id(part) in seen:
+        return
+    seen.add(id(part))
+    held = getattr(part, "__self__", None)
+    if isinstance(part, FunctionType):
+        cells = [*(part.__closure__ or ()), *(part.__defaults__ or ())]
+        within: list[object] = [getattr(cell, "cell_contents", cell) for cell in cells]
+        below = [(f"{way}({number})", each) for number, each in enumerate(within)]
+    elif held is not None and not isinstance(held, ModuleType):
+        below = [(way, held)]
+    elif isinstance(part, Mapping):
+        below = [(f"{way}[{name!r}]", each) for name, each in part.items()]
+    elif isinstance(part, (list, tuple, set, frozenset)):
+        below = [(f"{way}[]", each) for each in part]
+    elif type(part).__module__.startswith("quarantine."):
+        names = [*getattr(part, "__dict__", {}), *getattr(type(part), "__slots__", ())]
+        below = [(f"{way}.{name}", getattr(part, name, None)) for name in names]
+    else:
+        return
+    for longer, each in below:
+        yield from machines_in(each, longer, seen)
+
+
+@pytest.fixture
+def assembly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Assembly]:
+    """The real one, on a record of its own; it reaches no cloud and no broker."""
+    clouds = write_clouds_yaml(tmp_path / "clouds.yaml", "http://127.0.0.1:9", "http://127.0.0.1:9")
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(clouds))
+    file = tmp_path / "nvme-quarantine.conf"
+    file.write_text(
+        f"[database]\nurl = sqlite:///{tmp_path}/record.db\n"
+        f"[evidence]\nsigning_key = {tmp_path}/controller.pem\n"
+        f"certificates_dir = {tmp_path}/certificates\nheads_dir = {tmp_path}/heads\n"
+        "[broker]\nurl = redis://127.0.0.1:1/0\n"
+        f"[placement]\ncloud = {CLOUD}\n[metrics]\nlisten = 127.0.0.1:9736\n"
+    )
+    (tmp_path / "controller.pem").write_bytes(PrivateKey.generate().pem())
+    with contextlib.closing(Store.open(f"sqlite:///{tmp_path}/record.db", clock=OWN.now)) as store:
+        store.migrate()
+    made = Assembly([file], OWN)
+    yield made
+    made.close()
+
+
+def test_no_part_of_the_assembly_falls_back_to_the_machines_doors(assembly: Assembly) -> None:
+    """Most have a default, for who tries one by hand; one part that looked at the machine's clock
+    would make a run of a site no replay."""
+    parts = {name: getattr(assembly, name) for name in MADE}
+    assert all(part is not None for part in parts.values())
+    assert sorted(machines_in(parts, "", set())) == []
+
+
+def test_a_forgotten_door_is_found(assembly: Assembly) -> None:
+    assembly.dispatcher.uuid = MACHINE.uuid
+    parts = {"dispatcher": assembly.dispatcher}
+    assert list(machines_in(parts, "", set())) == ["['dispatcher'].uuid"]

@@ -163,6 +163,12 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
         "([why](decisions/moved.md)): they are erased in turn. A script that writes to all "
         "providers, or a restored Placement, does it too.",
     ),
+    AlarmCode.ALLOCATION_LEFT: Alarm(
+        _SOON,
+        "A slot is in use by a consumer that Nova has forgotten, and would be so for ever.",
+        "Nova left its allocation over. See that no guest of it runs on the host; then `openstack "
+        "resource provider allocation delete` the consumer, and the drive is erased.",
+    ),
     AlarmCode.GATE_NEWS: Alarm(
         _SOON,
         "A host says for the first time what its last gate saw, or what a person allowed there.",

@@ -32,6 +32,7 @@ from quarantine.service.parts import Parts
 from quarantine.service.reconciler import Reconciler, told_again, worst_case_detection
 from quarantine.service.safety import PASS, Safety
 from quarantine.service.sweep.deleted_servers import DeletedServers
+from quarantine.service.sweep.left_allocations import LeftAllocations
 from quarantine.service.sweep.leftovers import OF_WORKER, Leftovers
 from quarantine.service.sweep.orphan_guests import OrphanGuestCheck
 from quarantine.service.watch.delays import DelayMeter
@@ -98,10 +99,11 @@ class Assembly(Parts):
         # Our own files first: their mistakes are found without a cloud.
         dispatcher, limits = self.dispatcher, ServiceLimits.from_conf(self.conf)
         nova, doors = self.conf.compute, self.doors
-        guests = handovers = deleted = None
+        guests = handovers = deleted = left = None
         if nova.ghost_checks:
             guests = OrphanGuestCheck(self.compute, self.placement, doors.monotonic)
             handovers = Handovers(self.compute, limits.unknown_grace, doors.monotonic, doors.now)
+            left = LeftAllocations(self.store, self.compute, doors.now, doors.monotonic)
         if nova.deleted_interval:
             deleted = DeletedServers(
                 self.compute, nova.deleted_interval, doors.monotonic, doors.now
@@ -115,6 +117,7 @@ class Assembly(Parts):
             tickets=self.tickets,
             orphan_guests=guests,
             deleted_servers=deleted,
+            left_allocations=left,
             lateness=self.lateness,
             handovers=handovers,
             monotonic=doors.monotonic,

@@ -60,6 +60,13 @@ class PollsDeletedServers(Protocol):
         """Their uuids, each once."""
 
 
+class TellsLeftAllocations(Protocol):
+    """Who asks Nova about consumers (:mod:`quarantine.service.sweep.left_allocations`)."""
+
+    def turn(self, records: Iterable[SlotRecord]) -> None:
+        """A few of those that use a slot."""
+
+
 class SlotPlacement(LookPlacement, OffersPlacement, Protocol):
     """What the loop needs of :class:`quarantine.cloud.placement.Placement`."""
 
@@ -94,17 +101,20 @@ class Reconciler:
         tickets: SendsTickets,
         orphan_guests: ChecksOrphanGuests | None = None,
         deleted_servers: PollsDeletedServers | None = None,
+        left_allocations: TellsLeftAllocations | None = None,
         lateness: Lateness | None = None,
         handovers: JudgesHandovers | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         uuid: Callable[[], str] = new_uuid,
     ) -> None:
-        """What is None of ``orphan_guests``, ``deleted_servers`` (deletes) and ``handovers``
-        (migrations), Nova is not asked for; ``lateness`` None: of its own."""
+        """What is None of ``orphan_guests``, ``deleted_servers`` (deletes), ``left_allocations``
+        (consumers) and ``handovers`` (migrations), Nova is not asked for; ``lateness`` None: of its
+        own."""
         self._store = store
         self._placement = placement
         self._limits = config
         self._deleted_servers = deleted_servers
+        self._left_allocations = left_allocations
         self._clock = clock
         self._monotonic = monotonic
         self._next_sweep = monotonic()
@@ -294,6 +304,12 @@ class Reconciler:
         left = [record.slot for record in used if record.consumer in gone]
         return self._each(left, self._box(), wait=True)
 
+    def ask_about_consumers(self) -> list[LookResult]:
+        """Tell of slots in use by whom Nova has forgotten; slots stay as they are."""
+        if self._left_allocations is not None:
+            self._left_allocations.turn(self._store.slots(states=[State.IN_USE]))
+        return []
+
     def listen(self) -> list[LookResult]:
         """Tell of hosts that say nothing any more, and of alarms that are over; slots stay as they
         are."""
@@ -325,6 +341,7 @@ class Reconciler:
             # Not by a sweep that failed: who asks from outside has to see that none went through.
             self._guarded(self._note_sweep)
             self._guarded(self.reread)
+            self._guarded(self.ask_about_consumers)
         else:
             self._guarded(self.follow_deletes)
             self._guarded(self.tend)

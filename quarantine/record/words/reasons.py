@@ -288,6 +288,7 @@ class AlarmCode(enum.StrEnum):
     DRIVE_ODD = "drive-odd"
     MOVED_OFTEN = "moved-often"
     MOVED_MANY = "moved-many"
+    ALLOCATION_LEFT = "allocation-left"
     # A host, the service, or what it rests on.
     GATE_NEWS = "gate-news"
     HOST_SILENT = "host-silent"

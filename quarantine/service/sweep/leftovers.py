@@ -24,6 +24,7 @@ REMEMBERED: Final = frozenset(
         AlarmCode.HOSTS_SILENT,
         AlarmCode.SLOTS_ABSENT,
         AlarmCode.LISTING_DOUBTED,
+        AlarmCode.ALLOCATION_LEFT,
         AlarmCode.RECORD_UNREADABLE,
         AlarmCode.MESSAGE_TOO_LONG,
         AlarmCode.HEAD_MISSING,

@@ -30,17 +30,17 @@ RETRY_SECONDS = (5.0, 30.0, 300.0)
 
 
 @dataclass
-class _Watch:
+class _IdleWatch:
     """What is remembered of one slot; all of it may be forgotten."""
 
     owner: Owner
-    wish: IdleAction
+    action: IdleAction
     due: float
     starts: int = 0
 
 
 @dataclass
-class RestPump:
+class IdlePump:
     """One host's drives at rest. :meth:`turn` does a round and returns."""
 
     state_dir: Path
@@ -50,7 +50,7 @@ class RestPump:
     _next: float = 0.0
     _mark: tuple[int, int] | None = None
     _book: Book = field(default_factory=lambda: Book(""))
-    _watches: dict[str, _Watch] = field(default_factory=dict)
+    _watches: dict[str, _IdleWatch] = field(default_factory=dict)
 
     def turn(self) -> None:
         """One round, mostly nothing. Raises ``EraserError`` for a book that cannot be read, and
@@ -89,15 +89,15 @@ class RestPump:
         driver = None if owner is None else function.driver
         unread = owner is not None and owner.identity is None
         place = function.place if unread else ""
-        wish = rest.wish(owner, driver, self._book.incarnation, place)
-        if wish is None or owner is None:
+        action = rest.idle_action(owner, driver, self._book.incarnation, place)
+        if action is None or owner is None:
             self._watches.pop(address, None)
             return
         watch = self._watches.get(address)
-        if watch is None or (watch.owner, watch.wish) != (owner, wish):
-            # Only before the drive is read; the other two wishes touch no drive.
-            settle = SETTLE_SECONDS if wish is IdleAction.NOTE else 0.0
-            watch = self._watches[address] = _Watch(owner, wish, now + settle)
+        if watch is None or (watch.owner, watch.action) != (owner, action):
+            # Only before the drive is read; the other two actions touch no drive.
+            settle = SETTLE_SECONDS if action is IdleAction.NOTE else 0.0
+            watch = self._watches[address] = _IdleWatch(owner, action, now + settle)
         # A look that is stuck counts too, so mute drives never fill the host with processes.
         busy = sum(self.looks.running(each) for each in self._watches)
         if now < watch.due or busy >= MAX_RUNNING or self.looks.running(address):

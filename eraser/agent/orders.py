@@ -95,7 +95,7 @@ class Send(Protocol):
 
 
 @dataclass
-class _Watch:
+class _OrderWatch:
     """What the pump remembers of one order; all of it may be forgotten."""
 
     sent: bool = False
@@ -139,7 +139,7 @@ class Pump:
     testify: Callable[[], GateTestimony] | None = None
     """Describes the last gate; it never raises."""
     clock: Callable[[], float] = time.monotonic
-    _watches: dict[str, _Watch] = field(default_factory=dict)
+    _watches: dict[str, _OrderWatch] = field(default_factory=dict)
     _hello_at: float | None = None
     _quiet_until: float = 0.0
 
@@ -148,7 +148,7 @@ class Pump:
 
         Called from another thread than :meth:`turn`, which does what follows from it.
         """
-        self._watches.setdefault(order.order_id, _Watch()).repeated = True
+        self._watches.setdefault(order.order_id, _OrderWatch()).repeated = True
 
     def turn(self) -> None:
         """One round over all accepted orders. One broken case stops no other."""
@@ -160,7 +160,7 @@ class Pump:
         # Counted once: each case that starts takes its place from what is left.
         turn = self.line.round(sum(map(self._running, orders)))
         for order in orders:
-            watch = self._watches.setdefault(order.order_id, _Watch())
+            watch = self._watches.setdefault(order.order_id, _OrderWatch())
             try:
                 self._move(order, watch, turn)
                 watch.trouble = ""
@@ -181,7 +181,7 @@ class Pump:
         except (EraserError, OSError):
             return True  # taken for busy; _move meets the same error and names it
 
-    def _move(self, order: EraseOrder, watch: _Watch, turn: StartRound) -> None:
+    def _move(self, order: EraseOrder, watch: _OrderWatch, turn: StartRound) -> None:
         """One step of one case."""
         # Before the look: what comes during it counts for the next turn.
         repeated, watch.repeated = watch.repeated, False
@@ -222,13 +222,13 @@ class Pump:
         """The broker refused a message a moment ago: nothing is made to be said to it."""
         return self.clock() < self._quiet_until
 
-    def _due(self, watch: _Watch) -> bool:
+    def _due(self, watch: _OrderWatch) -> bool:
         if not watch.starts:
             return True
         pause = RESTART_SECONDS[min(watch.starts, len(RESTART_SECONDS)) - 1]
         return self.clock() - watch.started_at >= pause
 
-    def _show(self, order: EraseOrder, watch: _Watch, look: CaseLook) -> None:
+    def _show(self, order: EraseOrder, watch: _OrderWatch, look: CaseLook) -> None:
         shown = (look.step, round(look.fraction, 3), look.detail)
         moved = watch.shown is None or watch.shown[0] is not look.step
         # A sequence number is a synced write, so none is drawn for what is not sent.

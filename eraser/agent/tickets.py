@@ -41,7 +41,7 @@ class TicketLooks(Protocol):
 
 
 @dataclass
-class _Watch:
+class _TicketWatch:
     """What is remembered of one slot's ticket; all of it may be forgotten."""
 
     ticket: Ticket
@@ -59,7 +59,7 @@ class TicketPump:
     looks: TicketLooks
     send: Send
     clock: Callable[[], float] = time.monotonic
-    _watches: dict[str, _Watch] = field(default_factory=dict)
+    _watches: dict[str, _TicketWatch] = field(default_factory=dict)
     _came: list[Ticket] = field(default_factory=list)
     _read: bool = False
     _quiet_until: float = 0.0
@@ -76,14 +76,14 @@ class TicketPump:
         # Once, for what an earlier worker left; later ones come by again().
         if not self._read:
             for ticket in pending.everything(self.state.directory):
-                self._watches.setdefault(ticket.slot.address, _Watch(ticket))
+                self._watches.setdefault(ticket.slot.address, _TicketWatch(ticket))
             self._read = True
         while self._came:
             ticket = self._came.pop(0)
             watch = self._watches.get(ticket.slot.address)
             # Another ticket begins anew; of the same one only the receipt is sent again.
             if watch is None or watch.ticket != ticket:
-                self._watches[ticket.slot.address] = _Watch(ticket)
+                self._watches[ticket.slot.address] = _TicketWatch(ticket)
             else:
                 watch.sent = False
         waiting = [watch for watch in self._watches.values() if not watch.sent]
@@ -96,7 +96,7 @@ class TicketPump:
             except (EraserError, OSError) as error:
                 self._trouble(watch, str(error))
 
-    def _move(self, watch: _Watch) -> None:
+    def _move(self, watch: _TicketWatch) -> None:
         address = watch.ticket.slot.address
         # Only the book answers: what a look found is worth nothing until it stands there.
         receipt = intake.answer(books.load(self.state.directory), watch.ticket)
@@ -114,7 +114,7 @@ class TicketPump:
         watch.started_at = self.clock()
         self.looks.start(address)
 
-    def _due(self, watch: _Watch) -> bool:
+    def _due(self, watch: _TicketWatch) -> bool:
         if not watch.starts:
             return True
         pause = RESTART_SECONDS[min(watch.starts, len(RESTART_SECONDS)) - 1]
@@ -129,7 +129,7 @@ class TicketPump:
             return False
         return True
 
-    def _trouble(self, watch: _Watch, what: str) -> None:
+    def _trouble(self, watch: _TicketWatch, what: str) -> None:
         if watch.trouble != what:
             LOG.error("ticket of %s: %s", watch.ticket.slot, what)
         watch.trouble = what

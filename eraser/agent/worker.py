@@ -22,7 +22,7 @@ from eraser.agent.bell import Listener
 from eraser.agent.conf import WorkerSettings
 from eraser.agent.gate_status import GateStatus
 from eraser.agent.hoststate import HostState, OrderRefusedError, TicketRefusedError
-from eraser.agent.idle_counters import RestPump
+from eraser.agent.idle_counters import IdlePump
 from eraser.agent.old_reports import OldReports
 from eraser.agent.orders import Pump
 from eraser.agent.runners import DiskCases, DiskLooks
@@ -70,7 +70,7 @@ class Worker:
             clock=now,
         )
         self.tickets = TicketPump(state, DiskLooks(*directories), self.send, now)
-        self.rests = RestPump(settings.state_dir, machine, DiskLooks(*directories, "rest"), now)
+        self.rests = IdlePump(settings.state_dir, machine, DiskLooks(*directories, "rest"), now)
         self.old = OldReports(settings.state_dir / "reports", settings.keep_reports, machine.clock)
         self._bell: Listener | None = None
         self._stop = threading.Event()

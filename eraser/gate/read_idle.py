@@ -31,15 +31,15 @@ def note(state_dir: Path, run_dir: Path, host: Host, address: str) -> str:
         book = books.load(state_dir)
         owner = book.entry(address).owner
         function = PciFunction(host, address)
-        wish = rest.wish(owner, function.driver, book.incarnation, function.place)
-        if wish is None or owner is None:
+        action = rest.idle_action(owner, function.driver, book.incarnation, function.place)
+        if action is None or owner is None:
             return "there is no need to"
         # No look at the drive: it is in a guest.
-        if wish is rest.IdleAction.FORGET:
+        if action is rest.IdleAction.FORGET:
             if not _runs(host, owner):
                 return "its owner does not run"
             return _write(state_dir, host, address, owner, None)
-        if wish is rest.IdleAction.PLACE:
+        if action is rest.IdleAction.PLACE:
             return _place(state_dir, host, address, owner, function.place)
         if read_case(state_dir, address).standing is CaseStanding.OPEN:
             return "an erase has not ended"

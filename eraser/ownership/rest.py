@@ -27,7 +27,7 @@ class IdleAction(enum.StrEnum):
     """Write down where its drive is, which it runs with and which nobody ever read."""
 
 
-def wish(
+def idle_action(
     owner: Owner | None, driver: str | None, incarnation: str, place: str = ""
 ) -> IdleAction | None:
     """What a slot on this driver (None and empty: none) needs; None where there is nothing to do.

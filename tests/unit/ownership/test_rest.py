@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from eraser.agent.idle_counters import LOOK_SECONDS, RETRY_SECONDS, SETTLE_SECONDS, RestPump
+from eraser.agent.idle_counters import LOOK_SECONDS, RETRY_SECONDS, SETTLE_SECONDS, IdlePump
 from eraser.agent.tickets import MAX_RUNNING
 from eraser.controller.lock import SlotLock
 from eraser.errors import BusyError, InUseError
@@ -23,7 +23,7 @@ from eraser.ownership import rest, revoke
 from eraser.ownership import store as books
 from eraser.ownership.facts import DriveSeen
 from eraser.ownership.model import Book, Owner, PciIds, SlotEntry, SteadyTime
-from eraser.ownership.rest import IdleAction, wish
+from eraser.ownership.rest import IdleAction, idle_action
 from eraser.protocol.ticket import Counters, TicketState
 from tests.unit.gate.world import World, domain, world
 from tests.unit.ownership.parts import (
@@ -66,7 +66,7 @@ RESTED = owner(rest=REPORTED)
 def test_what_a_slot_needs(
     given: Owner | None, driver: str | None, expected: IdleAction | None
 ) -> None:
-    assert wish(given, driver, INCARNATION) is expected
+    assert idle_action(given, driver, INCARNATION) is expected
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ def test_a_drive_that_was_adopted_unread_is_read_in_its_place_alone(
     here: str, driver: str, expected: IdleAction | None
 ) -> None:
     unread = owner(identity=None, place="boot-1/7")
-    assert wish(unread, driver, INCARNATION, here) is expected
-    assert wish(replace(unread, left="it vanished"), driver, INCARNATION, here) is None
+    assert idle_action(unread, driver, INCARNATION, here) is expected
+    assert idle_action(replace(unread, left="it vanished"), driver, INCARNATION, here) is None
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,9 @@ def test_where_an_earlier_release_adopted_unread_the_place_is_wanted(
     driver: str | None, here: str, expected: IdleAction | None
 ) -> None:
     unread = owner(identity=None)
-    assert wish(unread, driver, INCARNATION, here) is expected
-    assert wish(replace(unread, left="it vanished"), driver, INCARNATION, here) is None
-    assert wish(replace(unread, place="boot-1/8"), driver, INCARNATION, here) is None
+    assert idle_action(unread, driver, INCARNATION, here) is expected
+    assert idle_action(replace(unread, left="it vanished"), driver, INCARNATION, here) is None
+    assert idle_action(replace(unread, place="boot-1/8"), driver, INCARNATION, here) is None
 
 
 @pytest.fixture
@@ -448,7 +448,7 @@ class Rig:
         self.world = world
         self.now = 1000.0
         self.children = Children()
-        self.pump = RestPump(world.state, world.host, self.children, lambda: self.now)
+        self.pump = IdlePump(world.state, world.host, self.children, lambda: self.now)
 
     def after(self, seconds: float, *, ended: bool = True) -> list[str]:
         """What was started in that time."""

@@ -247,6 +247,8 @@ def _layout(record: VerificationRecord) -> str:
     )
 
 
+NOT_SEEN = "Not seen: "
+"""How the exception begins that names a planned method of which no record was left."""
 _DELETED, _CREATED = "namespace(s) deleted", "namespace(s) created"
 _FORMATTED = "namespace(s) given another LBA format"
 _CUT_OFF = "such command(s) cut off, their end unknown"
@@ -257,7 +259,9 @@ def exceptions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     for line in downgrades.seen(order, report):
         yield f"Downgraded: {line}"
     for method in methods.unseen(order, report):
-        yield f"Not seen: {method} was planned; no record of it was left by an interrupted case."
+        yield (
+            f"{NOT_SEEN}{method} was planned; no record of it was left by an interrupted case."
+        )
     for record in methods.superseded(report):
         why = record.reason or record.verdict
         yield f"{record.method} was run more than once; an earlier run: {why}."

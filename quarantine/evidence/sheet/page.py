@@ -65,6 +65,9 @@ def _note(body: Certificate) -> str:
     done = body.sanitization.techniques
     failed = len(outcomes.succeeded(done)) < len(outcomes.tried(done))
     said += ["a technique failed"] if failed else []
+    # Planned, and lost with a journal: no permission of the policy is about that.
+    unseen = any(line.startswith(wording.NOT_SEEN) for line in body.exceptions)
+    said += ["a technique was not seen"] if unseen else []
     said += ["not handed out"] if body.withheld else []
     less = any(line.startswith("Downgraded: ") for line in body.exceptions)
     # Where nothing is to be warned of: whether the policy asked for just this, or let it pass.

@@ -360,6 +360,8 @@ def test_a_method_that_succeeded_in_the_end_is_no_downgrade() -> None:
          "as the policy asks", "Purge"),
         ((replace(CRYPTO, verdict=Verdict.NOT_ERASED, log_after=log81(3, 4)), BLOCK),
          Policy(allow_failed=True), "", "a technique failed", "less"),
+        # The crypto erase that was asked for too left no record: its journal was lost.
+        ((replace(BLOCK, adopted=True),), Policy(), "", "a technique was not seen", "less"),
     ],
 )  # fmt: skip
 def test_the_badge_is_green_only_for_what_was_asked(

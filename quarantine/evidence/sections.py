@@ -104,10 +104,12 @@ class MediumSource:
     """What the last user is known from: the host's gate, allocations seen in Placement, or both.
     Empty on certificates that are older than this field."""
     gate_owner: str = ""
-    """The domain (a server's uuid) that the host's last gate let in on this very drive."""
+    """The domain (a server's uuid) that the host's last gate had as this very drive's owner: let in
+    by it, or adopted with the drive as it ran."""
     gate_since: str = ""
     gate_until: str = ""
-    """On the host's clock, as it says."""
+    """On the host's clock, as it says: from its first start there, or its adoption, until the slot was
+    taken from it."""
     chassis: str = "not recorded"
     """The organisation's number of the machine."""
     project: str = field(default="", metadata=LATE)

@@ -69,8 +69,10 @@ def medium(body: Certificate) -> Iterator[Row]:
     if source.gate_owner or source.gate_since or source.gate_until:
         yield (
             "At the gate",
-            f"{source.gate_owner} let in {human.moment(source.gate_since)}, "
-            f"over {human.moment(source.gate_until)}",
+            # Not "let in": a guest that ran before there was a gate is its owner from when it was
+            # adopted. The end is when the slot was taken from it, which may be long after its use.
+            f"{source.gate_owner} its owner from {human.moment(source.gate_since)}, "
+            f"taken from it {human.moment(source.gate_until)}",
         )
     if source.project or source.initiator:
         yield "Project, initiator", f"{source.project}, {source.initiator}"

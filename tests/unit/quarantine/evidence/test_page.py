@@ -170,7 +170,7 @@ def test_everything_that_is_signed_for_readers_is_shown() -> None:
         f"Reason: hangs {EVIL}",
         "limit stuck 7200 s",
         f"{owner.domain}, known from the host's gate; Placement named",
-        "let in 2026-11-01, over 2026-11-20",
+        "44444444-4444-4444-8444-444444444444 its owner from 2026-11-01, taken from it 2026-11-20",
         "temperature beyond a threshold) (note)",
         "4 lanes at 8 GT/s",
         "A. Operator, Head of storage",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import Label, VerificationMode
-from eraser.protocol.profile import NamespaceLayout
+from eraser.protocol.profile import NamespaceLayout, layout_differences
 from eraser.protocol.report import (
     ControllerFacts,
     EraseReport,
@@ -271,7 +271,10 @@ def exceptions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
         if record.attempts > 1:
             yield f"{record.method} took {record.attempts} attempts."
     if changes := _layout_changes(report):
-        yield f"The layout was not the profile's and was changed by the erase: {changes}."
+        # A case that was cut off in an act of the next tenant, or beside a temporary namespace, has
+        # such commands too, on a drive that was as its profile all the time.
+        was = "was the profile's and" if _as_profiled(order, report) else "was not the profile's and"
+        yield f"The layout {was} was changed by the erase: {changes}."
     yield from _smaller(order, report)
     if temporary := reading.temporary(report.verification):
         yield (
@@ -334,6 +337,14 @@ def _layout_changes(report: EraseReport) -> str:
     if deleted == created and not any(others) and (own or _kept(report)):
         return ""  # they came and went, once or as often as a next tenant makes one
     return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+
+
+def _as_profiled(order: EraseOrder, report: EraseReport) -> bool:
+    """Whether the drive had its profile's namespaces before the erase, all of them attached."""
+    facts, profile = report.facts_before, order.profile
+    if facts is None or facts.detached:
+        return False
+    return not layout_differences(profile.namespaces, facts.namespaces, profile.size_tolerance)
 
 
 def _layouts(facts: ControllerFacts | None) -> tuple[NamespaceLayout, ...]:

@@ -199,10 +199,13 @@ def _reading(found: NamespaceVerification) -> Iterator[str]:
         yield "made over capacity that belonged to none, and deleted when it was read"
     if found.expected:  # older hosts say it of the drive alone
         yield f"{found.expected} promised for deallocated blocks"
-    yield (
-        f"{found.reread:,} blocks read again after another reset, of which {found.changed:,} then "
-        "read otherwise"
-    )
+    if found.reread or found.changed:
+        yield (
+            f"{found.reread:,} blocks read again after another reset, of which {found.changed:,} "
+            "then read otherwise"
+        )
+    else:  # the policy may ask for none: then there was no other reset either
+        yield "nothing was read again after another reset"
     if found.by_passthrough:
         yield f"{found.by_passthrough:,} blocks read by passthrough alone"
     if found.uniform:

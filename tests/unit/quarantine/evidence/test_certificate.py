@@ -24,7 +24,14 @@ from eraser.protocol.policy import (
     Quirk,
     VerificationMode,
 )
-from eraser.protocol.report import ActRecord, EraseReport, LinkRecord, Verdict, VisitRecord
+from eraser.protocol.report import (
+    ActRecord,
+    EraseReport,
+    LinkRecord,
+    Verdict,
+    VerificationRecord,
+    VisitRecord,
+)
 from eraser.protocol.ticket import LastOwner
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.errors import BadInputError
@@ -33,6 +40,7 @@ from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCer
 from quarantine.evidence.chain import ledger
 from quarantine.evidence.checks import clocks, consistency, methods
 from quarantine.evidence.sections import Certificate, HistoryLine, Issuer, ValidationDecision
+from quarantine.evidence.sheet import rows
 from quarantine.record.words.facts import HistoryRow
 from quarantine.record.words.states import Event, State
 from quarantine.service.issue.registrar import moments
@@ -287,6 +295,28 @@ def test_what_was_not_done_is_named() -> None:
         assert words in said
     assert any("planting canaries" in line for line in body.not_done)
     assert any("fingerprints" in line for line in body.not_done)
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (VERIFICATION, ()),
+        # On a small drive canaries may stand on all that was fingerprinted.
+        (replace(VERIFICATION, fingerprints_checked=0), ("comparing blocks with fingerprints",)),
+        (
+            replace(VERIFICATION, namespaces=(replace(COUNTS, reread=0),)),
+            ("once more after another reset",),
+        ),
+    ],
+)
+def test_a_proof_that_came_to_nothing_is_one_that_was_not_done(
+    seen: VerificationRecord, said: tuple[str, ...]
+) -> None:
+    body = issue(Link(), replace(REPORT, verification=seen)).certificate
+    for words in ("comparing blocks with fingerprints", "once more after another reset"):
+        assert any(words in line for line in body.not_done) == (words in said)
+    page_says = "\n".join(rows.readings(body.verification))
+    assert ("nothing was read again" in page_says) == (not seen.namespaces[0].reread)
 
 
 def visit(*, wrote: bool, compared: int = 8, refused: int = 8) -> VisitRecord:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from eraser.protocol.conclusions import buffers
 from eraser.protocol.conclusions.applied import tolerated
 from eraser.protocol.order import EraseOrder
-from eraser.protocol.policy import Buffers, Label, Limits
+from eraser.protocol.policy import Buffers, Label, Limits, Method, Policy
 from eraser.protocol.report import EraseReport
 from quarantine.evidence.checks import methods
 
@@ -63,8 +63,16 @@ def seen(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             f"A failed method: {record.method} did not erase ({record.reason or record.verdict}); "
             f"{report.methods[-1].method} did; permitted by allow_failed."
         )
-    if plain.skipped and (kept := [m for m in plain.skipped if methods.offered(m, facts)]):
+    kept = [m for m in plain.skipped if _asked(m, policy, report) and methods.offered(m, facts)]
+    if kept:
         yield f"Skipped by a quirk: {', '.join(kept)}, which the drive offers."
+
+
+def _asked(method: Method, policy: Policy, report: EraseReport) -> bool:
+    """Whether this case could have come to the method: no Purge comes to a Format, and where Clear
+    is asked for no Sanitize is sent."""
+    wanted = policy.label if method.is_sanitize else report.achieved
+    return wanted is (Label.PURGE if method.is_sanitize else Label.CLEAR)
 
 
 def quirks(order: EraseOrder, report: EraseReport) -> Iterator[str]:

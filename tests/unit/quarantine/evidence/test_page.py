@@ -386,3 +386,12 @@ def test_fewer_methods_than_asked_are_what_the_policy_allows() -> None:
     assert "reported success of sanitize-crypto. It was then read" in words
     assert "as the policy allows" in words
     assert "as the policy asks" not in words
+
+
+def test_a_quirk_of_format_makes_no_purge_less() -> None:
+    """It was not skipped: no Purge comes to it."""
+    quirk = Quirk("*", "it hangs in it", skip=(Method.FORMAT_CRYPTO,))
+    words, signed = rendered(REPORT, Policy(quirks=(quirk,)))
+    assert signed.certificate.sanitization.downgrades == ()
+    assert "skips format-crypto" in words
+    assert "as the policy asks" in words

@@ -49,7 +49,9 @@ def sentence(methods: Sequence[MethodRecord], evidence: Proof) -> str:
             " former content is known; what reads as noise cannot be judged by its look"
         )
     elif whole:
-        claim = f"{trust}, no addressable block holds old data"
+        # A filler of the last owner's may look so too (docs/decisions/verdict.md, "Given up").
+        but = ", unless it is a short value that some repeat throughout" if looks.pattern else ""
+        claim = f"{trust}, no addressable block holds old data{but}"
     else:
         limit = _percent(bound(_counted(result), result.confidence))
         claim = (

@@ -108,8 +108,8 @@ class MediumSource:
     by it, or adopted with the drive as it ran."""
     gate_since: str = ""
     gate_until: str = ""
-    """On the host's clock, as it says: from its first start there, or its adoption, until the slot was
-    taken from it."""
+    """On the host's clock, as it says: from its first start there, or its adoption, until the
+    slot was taken from it."""
     chassis: str = "not recorded"
     """The organisation's number of the machine."""
     project: str = field(default="", metadata=LATE)
@@ -136,7 +136,7 @@ class Technique:
     log_after: str
     attempts: int
     adopted: bool
-    """Found running without a journal; its end was seen."""
+    """Found running without a journal that tells of its beginning; its end was seen."""
     seconds: float
     started_at: str = ""
     """When the command was sent, on the host's clock; empty where no record of it was left."""

@@ -213,6 +213,18 @@ def test_full_is_said_only_where_every_block_was_read() -> None:
     assert "All 250,000 blocks" in said.sentence
 
 
+@pytest.mark.parametrize("read", [SAMPLED, COUNTS.blocks])
+def test_a_value_that_blocks_repeat_is_not_said_to_be_nothing(read: int) -> None:
+    """A tenant's filler of 16 bytes looks as what an erase may leave, and is let through."""
+    counts = replace(COUNTS, read=read, zeros=read - 7, pattern=7, expected="unknown", uniform="")
+    record = replace(VERIFICATION, namespaces=(counts,), sampled=read, expected="unknown")
+    signed = issue(Link(), replace(REPORT, verification=record))
+    words = "none of them holds data, unless it is a short value that some repeat throughout."
+    assert words in signed.certificate.verification.sentence
+    assert not list(consistency.contradictions(signed.certificate))
+    assert "repeat" not in issue(Link()).certificate.verification.sentence
+
+
 @pytest.mark.parametrize(
     ("loose", "unread", "but", "lines"),
     [

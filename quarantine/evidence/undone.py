@@ -87,6 +87,12 @@ def _unreached(report: EraseReport) -> Iterator[str]:
             yield "Not examined: boot partitions, of which this host's kernel lets nobody read."
         if condition.rpmb_units:
             yield "Not erased, and not examined: replay protected memory (RPMB)."
+        # A profile may permit it, and without a word it would read as if there were none of these.
+        if condition.unreadable:
+            yield (
+                "Not examined, for the drive gave no sensible answer about it: "
+                f"{', '.join(condition.unreadable)}."
+            )
         # The images themselves are never read; their revisions are, where the drive tells them.
         slots = "their revisions alone were read" if condition.firmware else "nor their revisions"
         yield f"Not examined: the content of firmware images; {slots}."

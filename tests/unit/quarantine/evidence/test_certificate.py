@@ -915,6 +915,9 @@ def test_what_was_looked_at_is_not_called_unexamined() -> None:
     assert "firmware images; their revisions alone were read" in full
     assert "a host memory buffer (HMB)" in full
     assert "of which this host's kernel lets nobody read" in said(Condition(boot_untold=True))
+    assert "no sensible answer" not in bare
+    odd = said(Condition(unreadable=("boot partitions", "TCG security")))
+    assert "no sensible answer about it: boot partitions, TCG security." in odd
     clear = replace(
         REPORT, asked=Label.CLEAR, achieved=Label.CLEAR, methods=(FORMAT,),
         commands=(command(0x80, 0x200),),

@@ -256,6 +256,7 @@ def assemble(
         ),
         retire=retire,
         visits=tuple(state.visits),
+        untold=() if inspected is None else inspected.problems,
         last_owner=None if state.revoked is None else state.revoked.last_owner,
     )
 
@@ -290,6 +291,7 @@ def readable(report: EraseReport) -> EraseReport:
     return replace(
         short,
         reasons=(why,),
+        untold=(),
         profile_differences=(),
         residues=(),
         retire=(),

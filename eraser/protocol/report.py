@@ -334,6 +334,9 @@ class EraseReport:
     """Those of ``reasons`` that no further order can mend: the drive has to be pulled."""
     visits: tuple[VisitRecord, ...] = field(default=(), metadata=LATE)
     """What it showed when it was used as by its next tenant, in order."""
+    untold: tuple[str, ...] = field(default=(), metadata=LATE)
+    """What could not be read before the erase, each with why: ``facts_before`` is not complete, or
+    ``media_errors_before`` is the count of after it."""
 
 
 @dataclass(frozen=True)

@@ -299,6 +299,8 @@ def exceptions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     if report.verification is not None:
         for probe in report.verification.missing_probes:
             yield f"Missing probe: {probe}"
+    for line in report.untold:
+        yield f"Not known, so what is said of before the erase is not complete: {line}"
     for reason in report.reasons:
         yield f"Remark of the host: {reason}"
 

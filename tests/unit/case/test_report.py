@@ -59,6 +59,14 @@ def test_everything_proved() -> None:
     assert exit_code(found) == 0
 
 
+def test_what_nobody_could_read_before_the_erase_is_said_and_holds_nobody() -> None:
+    """Media errors that nobody knew of before would else be said to be none that are new."""
+    made = state(CRYPTO, BLOCK)
+    made.apply(Inspected(FACTS, None, ("health before the erase: no answer",)))
+    found = report(made)
+    assert (found.fit, found.untold) == (True, ("health before the erase: no answer",))
+
+
 @pytest.mark.parametrize("verdict", [Verdict.NOT_ERASED, Verdict.UNKNOWN])
 def test_nothing_else_is_fit(verdict: Verdict) -> None:
     found = report(state(CRYPTO, BLOCK, verdict=verdict))

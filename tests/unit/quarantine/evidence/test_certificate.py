@@ -293,7 +293,10 @@ def test_what_was_not_done_is_named() -> None:
         missing_probes=("canaries: the namespace was write protected",),
     )
     adopted = replace(BLOCK, adopted=True, attempts=2)
-    report = replace(REPORT, verification=seen, methods=(adopted,), resumed=1, reasons=("odd",))
+    report = replace(
+        REPORT, verification=seen, methods=(adopted,), resumed=1, reasons=("odd",),
+        untold=("health before the erase: no answer",),
+    )  # fmt: skip
     body = issue(Link(), report).certificate
     said = "\n".join(body.exceptions)
     for words in (
@@ -303,6 +306,7 @@ def test_what_was_not_done_is_named() -> None:
         "2 attempts",
         "1 time(s)",
         "Remark of the host: odd",
+        "before the erase is not complete: health before the erase: no answer",
     ):
         assert words in said
     assert any("planting canaries" in line for line in body.not_done)

@@ -236,7 +236,7 @@ When to set it: together with confidentiality_before.
     ),
     cfg.StrOpt(
         "destination",
-        default="returned to the pool of schedulable drives",
+        default="the pool of schedulable drives",
         help="""
 What becomes of an erased drive.
 

@@ -37,7 +37,7 @@ class Issuer:
     contact: str = "not stated"
     confidentiality_before: str = "not stated"
     confidentiality_after: str = "not stated"
-    destination: str = "returned to the pool of schedulable drives"
+    destination: str = "the pool of schedulable drives"
     verifier_person: str = ""
     """Who answers for the verification; an empty field is as for the sanitization."""
     verifier_title: str = ""

@@ -138,6 +138,7 @@ class Technique:
     adopted: bool
     """Found running without a journal that tells of its beginning; its end was seen."""
     seconds: float
+    """Spent on it by the run that saw its end; it may have taken longer."""
     started_at: str = ""
     """When the command was sent, on the host's clock; empty where no record of it was left."""
     ended_at: str = ""

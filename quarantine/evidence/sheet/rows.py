@@ -121,7 +121,8 @@ def sanitization(body: Certificate) -> Iterator[Row]:
 def technique(done: Technique) -> Iterator[Row]:
     """One destructive command."""
     yield "Technique", f"{done.technique} ({done.command}). {done.description}"
-    took = human.duration(done.seconds)
+    # Of a case that was taken up again it is what its last run saw, which may be the end alone.
+    took = f"{human.duration(done.seconds)} in the run that saw its end"
     tries = f", {done.attempts} attempts" if done.attempts != 1 else ""
     adopted = ", found running" if done.adopted else ""
     yield (

@@ -388,6 +388,12 @@ def test_fewer_methods_than_asked_are_what_the_policy_allows() -> None:
     assert "as the policy asks" not in words
 
 
+def test_a_technique_is_not_said_to_have_taken_what_its_last_run_saw_of_it() -> None:
+    seen = (CRYPTO, replace(BLOCK, seconds=2.0))
+    words, _signed = rendered(replace(REPORT, methods=seen, resumed=1), Policy())
+    assert "CDW10 0x00000002; 2.0 s in the run that saw its end" in words
+
+
 def test_a_quirk_of_format_makes_no_purge_less() -> None:
     """It was not skipped: no Purge comes to it."""
     quirk = Quirk("*", "it hangs in it", skip=(Method.FORMAT_CRYPTO,))

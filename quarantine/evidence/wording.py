@@ -287,6 +287,14 @@ def exceptions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             "was the profile's and" if _as_profiled(order, report) else "was not the profile's and"
         )
         yield f"The layout {was} was changed by the erase: {changes}."
+    before, after = report.facts_before, report.facts_after
+    # The certificate names the latter, an attestation is looked up by it, and a reset may have
+    # activated it when the techniques were over.
+    if before is not None and after is not None and before.firmware != after.firmware:
+        yield (
+            f"The firmware was {before.firmware} before the erase and is {after.firmware} after "
+            "it; which of them carried out the techniques is not known."
+        )
     yield from _smaller(order, report)
     if temporary := reading.temporary(report.verification):
         yield (

@@ -790,6 +790,16 @@ def test_a_layout_that_was_put_back_is_named() -> None:
     )
 
 
+def test_firmware_that_changed_in_the_case_is_named() -> None:
+    older = replace(FACTS, firmware="VDV10120")
+    said = issue(Link(), replace(REPORT, facts_before=older)).certificate
+    assert said.drive.firmware == "VDV10131"
+    assert said.exceptions == (
+        "The firmware was VDV10120 before the erase and is VDV10131 after it; which of them "
+        "carried out the techniques is not known.",
+    )
+
+
 def test_a_format_that_is_not_the_first_choice_is_named() -> None:
     facts = replace(FACTS, sanicap=0, fna=0)
     wanted = Policy(

@@ -285,14 +285,17 @@ class Plane:
     def _worker(self) -> None:
         """As ``nvme-quarantine worker``: a thread for each lane of the intake."""
         stop = _Doorbell(self.world, self.broker)
-        too_long = intake.TooLong()
+        shared = intake.TooLong(), intake.Wanted()
         for name, kinds in intake.LANES.items():
-            doors.Thread(self.world, self._lane, name, (kinds, stop, name, too_long)).start()
+            doors.Thread(self.world, self._lane, name, (kinds, stop, name, *shared)).start()
         while True:
             self.world.sleep(_FOR_EVER)
 
-    def _lane(self, kinds: Any, stop: Any, name: str, too_long: intake.TooLong) -> None:
+    def _lane(
+        self, kinds: Any, stop: Any, name: str, too_long: intake.TooLong, wanted: intake.Wanted
+    ) -> None:
         with self._assembled() as assembly:
+            assembly.inbox.later = wanted.add
             lane = intake.Lane(
                 kinds,
                 assembly.inbox,
@@ -300,6 +303,7 @@ class Plane:
                 assembly.store.host_names,
                 self.world.monotonic,
                 too_long,
+                wanted,
             )
             intake.run(lane, stop, name)
 

@@ -217,7 +217,15 @@ def _take_messages(
     assembly: Callable[[], Assembly], parent: int | None, noted: Callable[[], None] = lambda: None
 ) -> None:
     """``noted`` is called now and then while the broker answers; it raises nothing."""
-    from quarantine.service.inbound.intake import LANES, URGENT, Lane, Reached, TooLong, run
+    from quarantine.service.inbound.intake import (
+        LANES,
+        URGENT,
+        Lane,
+        Reached,
+        TooLong,
+        Wanted,
+        run,
+    )
 
     stop = threading.Event()
     on_signals(stop.set)
@@ -225,10 +233,18 @@ def _take_messages(
         # A parent that was killed tells nobody to stop.
         threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
     lanes = []
-    too_long = TooLong()
+    too_long, wanted = TooLong(), Wanted()
     for name, kinds in LANES.items():
         own = assembly()  # it is not thread safe
-        lane = Lane(kinds, own.inbox, own.lists, own.store.host_names, too_long=too_long)
+        own.inbox.later = wanted.add
+        lane = Lane(
+            kinds,
+            own.inbox,
+            own.lists,
+            own.store.host_names,
+            too_long=too_long,
+            wanted=wanted,
+        )
         reached = Reached(own.store, then=noted)
         # One lane is enough to say that the broker was reached: that which drives wait for.
         words = (lane, stop, name, reached) if kinds is URGENT else (lane, stop, name)

@@ -76,6 +76,7 @@ class TakesMessages(Protocol):
     def hello(self, token: str, sender: str) -> object: ...
     def progress(self, token: str, sender: str) -> object: ...
     def bell(self, host: str, address: str | None = None) -> float: ...
+    def look(self, slot: Slot) -> None: ...
     @property
     def unreached(self) -> list[Slot]: ...
 
@@ -117,6 +118,30 @@ class TooLong:
                 self._told.end(f"host {host}", AlarmCode.MESSAGE_TOO_LONG, text)
 
 
+class Wanted:
+    """Slots that hellos want looked at, each once; whoever takes bells looks. Threads share one.
+
+    Forgotten with its process: a hello wants again what it wants while that is so.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._slots: dict[Slot, None] = {}
+
+    def add(self, slot: Slot) -> None:
+        """Behind those that wait; one that waits keeps its place."""
+        with self._lock:
+            self._slots[slot] = None
+
+    def take(self) -> Slot | None:
+        """The one that waits longest, which waits no more."""
+        with self._lock:
+            slot = next(iter(self._slots), None)
+            if slot is not None:
+                del self._slots[slot]
+            return slot
+
+
 @dataclass
 class Lane:
     """Takes some kinds of messages; not thread safe. :meth:`turn` does a round and returns."""
@@ -129,6 +154,8 @@ class Lane:
     clock: Callable[[], float] = time.monotonic
     too_long: TooLong = field(default_factory=TooLong)
     """All lanes of a process have one."""
+    wanted: Wanted = field(default_factory=Wanted)
+    """Theirs too: what one lane hears of, the one that takes bells looks at."""
     _hosts: Sequence[str] = ()
     _read_at: float | None = None
     _last: dict[MessageKind, str] = field(default_factory=dict)
@@ -145,7 +172,8 @@ class Lane:
             return self._serve_all()
         rung = self._ring_again()
         old = self._old_message()
-        return self._serve_all() or rung or old
+        looked = self._look_for_hellos()
+        return self._serve_all() or rung or old or looked
 
     @property
     def asks(self) -> bool:
@@ -264,6 +292,15 @@ class Lane:
             if self.clock() - now >= SLICE_SECONDS:
                 break  # what is left is due in the next turn, behind the others' bells
         return bool(due)
+
+    def _look_for_hellos(self) -> bool:
+        now, looked = self.clock(), False
+        while (slot := self.wanted.take()) is not None:
+            looked = True
+            self.inbox.look(slot)
+            if self.clock() - now >= SLICE_SECONDS:
+                break
+        return looked
 
     def _hint(self, hint: dict[str, Any]) -> None:
         """Somebody's word for what may have changed. Whatever it meets, the regular look comes.

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import logging
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -106,6 +107,10 @@ class Inbox:
     monotonic: Monotonic = time.monotonic
     unreached: list[Slot] = field(default_factory=list)
     """Slots that a bell was for and that wait for a look; whoever passes bells on takes them."""
+    later: Callable[[Slot], object] | None = None
+    """Who has looked at what hellos give reason to look at; None: this inbox, at once. Each look
+    may take seconds of Placement's, and all other hosts' hellos would wait for it."""
+    _away_until: float = -math.inf
     _authenticator: Authenticator = field(init=False)
     _ruling_writer: RulingWriter = field(init=False)
     _bells: Bells = field(init=False)
@@ -166,7 +171,7 @@ class Inbox:
                     continue
                 decision = self._unjudged(report, digest, error)
             self._times_put_off.pop(digest, None)
-            self._look(report.slot)
+            self.look(report.slot)
             return decision
         raise ConflictError(f"{report.slot}: expected to record a report, lost every round; again")
 
@@ -243,7 +248,7 @@ class Inbox:
             except ConflictError as error:
                 LOG.info("receipt of %s: %s", receipt.slot, error)
                 continue
-            self._look(receipt.slot)
+            self.look(receipt.slot)
             return
         raise ConflictError(f"{receipt.slot}: expected to record a receipt, lost every round")
 
@@ -287,7 +292,7 @@ class Inbox:
         if not changed:
             self._same.quiet(host, hello, records)
         for slot in changed:
-            self._look(slot)
+            (self.later or self.look)(slot)
 
     def _said_again(self, token: str, sender: str) -> bool:
         """Whether a hello says what its host said last, of which nothing followed; then it is on
@@ -476,12 +481,21 @@ class Inbox:
         except BadWireError as error:
             raise BadInputError(f"stored order: {error}; its drive is erased again") from error
 
-    def _look(self, slot: Slot) -> None:
-        """At once, for latency only: whatever fails here is met again by the loop."""
+    def look(self, slot: Slot) -> None:
+        """At once, for latency only: whatever fails here is met again by the loop, or wanted again
+        by the next hello."""
+        began = self.monotonic()
+        if began < self._away_until:
+            return
         try:
             self.looker.look(slot)
         except QuarantineError as error:
             LOG.warning("%s: the loop will look again: %s", slot, error)
+            if isinstance(error, UnavailableError):
+                # Each further one may cost a timeout, and all that hosts say would wait for it:
+                # they have the other half of the time.
+                now = self.monotonic()
+                self._away_until = now + (now - began)
 
 
 def _as_asked(order: EraseOrder, payload: bytes) -> EraseOrder:

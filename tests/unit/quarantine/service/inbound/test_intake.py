@@ -106,6 +106,7 @@ class FakeInbox:
     unreached: list[Slot] = field(default_factory=list)
     leaves: list[Slot] = field(default_factory=list)
     """What the next look does not reach."""
+    later: Callable[[Slot], object] | None = None
 
     def _take(self, what: str, *given: Any) -> None:
         self.now += self.costs
@@ -121,6 +122,11 @@ class FakeInbox:
 
     def hello(self, token: str, sender: str) -> None:
         self._take("hello", token)
+        if token == "changed":
+            (self.later or self.look)(Slot(sender, "0000:01:00.0"))
+
+    def look(self, slot: Slot) -> None:
+        self._take("look", slot)
 
     def progress(self, token: str, sender: str) -> None:
         self._take("progress", token)
@@ -379,6 +385,52 @@ def test_what_takes_long_keeps_no_other_lane_waiting(slow: MessageKind, other: M
     for thread in threads:
         thread.join()
     assert (began, heard) == (True, True)
+
+
+def test_what_hellos_want_looked_at_keeps_no_hello_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A rack comes back, and each of its hosts is in doubt: hundreds of looks at a slow Placement,
+    behind which no host would be heard for longer than one may be silent."""
+    lists, stops = FakeLists(), list[Callable[[], None]]()
+    monkeypatch.setattr(service, "on_signals", stops.append)
+    slow, heard = threading.Event(), threading.Event()
+
+    class LooksLong(FakeInbox):
+        def _take(self, what: str, *given: Any) -> None:
+            if what == "look":
+                slow.set()
+                heard.wait(20)
+            elif given[0] == "quiet":
+                heard.set()
+
+    def assembled() -> Any:
+        store = SimpleNamespace(host_names=lambda: HOSTS, note_pass=lambda *_: None)
+        return SimpleNamespace(inbox=LooksLong(), lists=lists, store=store)
+
+    lists.push(MessageKind.HELLO, "a", "changed")
+    worker = threading.Thread(target=service._take_messages, args=(assembled, None))
+    worker.start()
+    try:
+        assert slow.wait(10)
+        lists.push(MessageKind.HELLO, "b", "quiet")
+        assert heard.wait(10)
+    finally:
+        heard.set()
+        stops[0]()
+        worker.join(20)
+
+
+def test_what_hellos_want_looked_at_waits_once_and_leaves_each_turn_to_the_bells() -> None:
+    bells = World(BELLS)
+    bells.inbox.costs = SLICE_SECONDS * 2
+    one, other = (Slot("a", f"0000:0{n}:00.0") for n in (1, 2))
+    for slot in (one, other, one):
+        bells.lane.wanted.add(slot)
+    bells.lists.push(MessageKind.BELL, "b", "", "")
+    assert bells.turn() == [("look", one), ("bell", "b", None)]
+    assert bells.turn() == [("look", other), ("bell", "b", None)]
+    assert bells.turn() == []
 
 
 def test_each_kind_has_one_lane() -> None:

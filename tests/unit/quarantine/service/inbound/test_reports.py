@@ -61,6 +61,30 @@ def test_an_honest_report_becomes_a_certificate_and_a_look(plane: Plane) -> None
     assert (took.number, took.erase) == (stored.number, 0)
 
 
+def test_a_placement_that_hangs_has_half_of_what_reports_take(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hundreds of reports come while it does, and drives wait for their certificates."""
+    now = [0.0]
+
+    def hangs(slot: Slot) -> None:
+        plane.looks.slots.append(slot)
+        now[0] += 30
+        raise UnavailableError("placement: no answer")
+
+    monkeypatch.setattr(plane.looks, "look", hangs)
+    plane.inbox.monotonic = lambda: now[0]
+    for _ in range(100):
+        plane.inbox.look(SLOT)
+    assert now == [30.0]
+    now[0] += 29
+    plane.inbox.look(SLOT)
+    assert len(plane.looks.slots) == 1
+    now[0] += 1
+    plane.inbox.look(SLOT)
+    assert len(plane.looks.slots) == 2
+
+
 def test_a_report_of_an_order_that_an_earlier_release_signed_is_held_for_nothing(
     plane: Plane,
 ) -> None:

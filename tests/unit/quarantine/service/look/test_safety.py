@@ -649,6 +649,39 @@ def test_nothing_stands_on_offer_for_longer_than_the_bound_says(
     assert State.IN_USE in {record.state for record in store.slots()}
 
 
+def test_very_many_that_lost_their_locks_are_reserved_without_a_pause(
+    store: Store, cloud: Cloud
+) -> None:
+    """A script lowered them all, or Placement was restored: each was bought while we paused."""
+    slots = [Slot("cmp1", f"0000:{n:02x}:00.0") for n in range(1, 41)]
+    for slot in slots:
+        enrolled(store, cloud, slot)
+        lower(cloud, slot)
+    cloud.request_seconds = 0.3
+    passes = safety(store, cloud)
+    stop = Waits(cloud, lambda: not any(map(cloud.on_offer, slots)))
+    passes.run_forever(stop)
+    assert stop.waited[-1] > 0
+    assert not any(stop.waited[:-1])
+    assert len(stop.waited) > 2
+
+
+class Waits(threading.Event):
+    """Set once ``done``; who waits for it lets the time go by."""
+
+    def __init__(self, cloud: Cloud, done: Callable[[], bool]) -> None:
+        super().__init__()
+        self.cloud, self.done, self.waited = cloud, done, list[float]()
+
+    def is_set(self) -> bool:
+        return self.done()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waited.append(timeout or 0.0)
+        self.cloud.clock.forward(timeout or 0.0)
+        return self.done()
+
+
 class Beside:
     """What a service runs beside its loop, which ends when each of it was begun."""
 

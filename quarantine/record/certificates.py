@@ -81,7 +81,7 @@ class CertificateRepository(Repository):
         """
         query = sa.select(_TABLE).order_by(_TABLE.c.number)
         if slot is not None:
-            query = query.where(_TABLE.c.host == slot.host, _TABLE.c.address == slot.address)
+            query = query.where(_of_slot(slot))
         if server is not None:
             query = query.where(sa.or_(_TABLE.c.server == server, _TABLE.c.owner == server))
         if drive is not None:
@@ -96,7 +96,7 @@ class CertificateRepository(Repository):
         of years, are not read."""
         query = sa.select(_TABLE).order_by(_TABLE.c.number.desc()).limit(1)
         if slot is not None:
-            query = query.where(_TABLE.c.host == slot.host, _TABLE.c.address == slot.address)
+            query = query.where(_of_slot(slot))
         if drive is not None:
             query = query.where(_TABLE.c.drive == drive)
         with self._reading() as db, told("certificates"):
@@ -178,6 +178,12 @@ class CertificateRepository(Repository):
             found = StoredRotation(number, new_key, document)
             db.execute(sa.insert(_ROTATIONS).values(**vars(found)))
             return found
+
+
+def _of_slot(slot: Slot) -> sa.ColumnElement[bool]:
+    """By the slot's number, which an index has; by its names all certificates would be read."""
+    there = models.slots.c.host == slot.host, models.slots.c.address == slot.address
+    return _TABLE.c.slot_id == sa.select(models.slots.c.id).where(*there).scalar_subquery()
 
 
 def append(

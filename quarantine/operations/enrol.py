@@ -26,11 +26,13 @@ from quarantine.errors import (
 )
 from quarantine.operations.names import EnrolmentFate as EnrolmentFate
 from quarantine.operations.survey import (
+    TRIES,
     EnrolmentPlacement,
     SlotPlan,
     decide,
     known_drive,
     look_at,
+    patiently,
     seen_by_host,
     survey,
 )
@@ -306,10 +308,19 @@ def _reserved_or_refused(
     store: Store, placement: EnrolmentPlacement, planned: SlotPlan
 ) -> SlotPlan:
     """One slot that never stands still must not keep all the others out of our care."""
-    try:
-        return _reserved(placement, planned, _again(store, placement, planned))
-    except ConflictError as error:
-        return replace(planned, fate=EnrolmentFate.REFUSED, reason=str(error))
+    again = _again(store, placement, planned)
+    for tries_left in reversed(range(TRIES)):
+        try:
+            return _reserved(placement, planned, again)
+        except ConflictError as error:
+            return replace(planned, fate=EnrolmentFate.REFUSED, reason=str(error))
+        except UnavailableError as error:
+            if not tries_left:
+                raise
+            LOG.info("%s: looked at again: %s", planned.slot, error)
+            # Whether it was written nobody knows; only the next look tells.
+            planned = again()
+    raise AssertionError("unreachable")
 
 
 def _again(
@@ -318,7 +329,7 @@ def _again(
     def look() -> SlotPlan:
         uuid = planned.view.provider.uuid if planned.view else ""
         # Only what was found free comes here: of retired slots those alone that were named.
-        burns = placement.burns(uuid)
+        burns = patiently(lambda: placement.burns(uuid))
         found = look_at(store, placement, planned.slot, uuid, burns, is_named=True)
         return found or replace(planned, fate=EnrolmentFate.REFUSED, reason="its provider vanished")
 

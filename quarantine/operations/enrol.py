@@ -15,6 +15,7 @@ from eraser.protocol import codec
 from eraser.protocol.identity import Slot
 from quarantine.cloud import custody
 from quarantine.cloud.facts import provider_name
+from quarantine.cloud.patience import TRIES, patiently
 from quarantine.cloud.sdk import NotFoundError
 from quarantine.errors import (
     BadInputError,
@@ -26,13 +27,11 @@ from quarantine.errors import (
 )
 from quarantine.operations.names import EnrolmentFate as EnrolmentFate
 from quarantine.operations.survey import (
-    TRIES,
     EnrolmentPlacement,
     SlotPlan,
     decide,
     known_drive,
     look_at,
-    patiently,
     seen_by_host,
     survey,
 )

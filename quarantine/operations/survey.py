@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 from eraser.protocol.identity import Slot
 from eraser.protocol.report import SeenDrive
 from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE, Provider, View
-from quarantine.errors import BadInputError, MovingError, UnavailableError, UnreadableError
+from quarantine.cloud.patience import patiently
+from quarantine.errors import BadInputError, MovingError, UnreadableError
 from quarantine.operations.names import EnrolmentFate
 from quarantine.record.store import Store
 from quarantine.record.words.facts import DriveRecord, SlotRecord
 from quarantine.record.words.states import State
 from quarantine.service.issue.drive_inventory import misplaced
-
-LOG = logging.getLogger(__name__)
-
-TRIES: Final = 4
-"""How often Placement is asked the same before a survey ends without an answer."""
-
-_Answer = TypeVar("_Answer")
 
 _AT_REST: Final = "nvme"
 
@@ -198,17 +190,6 @@ def look_at(
     if is_named and record is not None and record.state is State.RETIRED:
         record = None  # taken anew, with another drive in it
     return decide(slot, record, view, seen, one_time_use=one_time_use, drive=drive)
-
-
-def patiently(ask: Callable[[], _Answer]) -> _Answer:
-    """Placement's answer to a question that changes nothing. Of the many that a whole cloud takes
-    a busy one refuses some, and each would end the survey of all. Raises ``UnavailableError``."""
-    for _ in range(TRIES - 1):
-        try:
-            return ask()
-        except UnavailableError as error:
-            LOG.info("asked again: %s", error)
-    return ask()
 
 
 def seen_by_host(store: Store, slot: Slot) -> SeenDrive | None:

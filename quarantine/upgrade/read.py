@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import Provider, View
+from quarantine.cloud.patience import patiently
 from quarantine.doors import Clock
 from quarantine.errors import QuarantineError
 from quarantine.record.store import Store
@@ -181,7 +182,7 @@ def _again(
 ) -> Iterator[ProviderSeen]:
     for seen in facts.providers:
         if seen.slot in moved:
-            seen = replace(seen, view=cloud.view(seen.provider.uuid, ""))
+            seen = replace(seen, view=_view(cloud, seen.provider.uuid))
         yield seen
 
 
@@ -220,9 +221,13 @@ def _views(
     before = {one.provider.uuid: one for one in seen}
     return tuple(
         # Each provider is looked at once: a look is three requests.
-        before.get(uuid) or ProviderSeen(provider, uuid in burnt, cloud.view(uuid, ""))
+        before.get(uuid) or ProviderSeen(provider, uuid in burnt, _view(cloud, uuid))
         for uuid, provider in providers.items()
     )
+
+
+def _view(cloud: UpgradePlacement, uuid: str) -> View | None:
+    return patiently(lambda: cloud.view(uuid, ""))
 
 
 def _servers(facts: Facts, cloud: UpgradePlacement) -> dict[str, int]:

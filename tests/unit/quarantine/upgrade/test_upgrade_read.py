@@ -173,3 +173,16 @@ def test_a_record_that_goes_away_while_placement_is_asked_is_told(
     seen = facts(store, cloud)
     assert seen.record_trouble == "the record is away"
     assert seen.placement_trouble == ""
+
+
+def test_a_placement_that_is_busy_for_once_leaves_no_cloud_unjudged(store: Store) -> None:
+    """One 503 in a thousand: of 10,000 slots no check ever came to its end."""
+    cloud = Shelf()
+    busy = iter([True])
+
+    def answers() -> None:
+        if next(busy, False):
+            raise UnavailableError("Placement answered 503")
+
+    cloud.before_view = answers
+    assert facts(store, cloud).placement_trouble == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import sqlalchemy as sa
@@ -29,6 +29,15 @@ MAX_REFUSALS = 10_000
 MAX_OF_HOST = 500
 """Of one host, and of all that are not registered: a host that has something new to say each time
 does not hide what the others said."""
+
+KEPT_DAYS: Final = 30
+"""Where there is no room, a refusal that was not met again for so long makes way: what was wrong in
+the past must not hide what is wrong now."""
+
+DRIVE: Final = "drive"
+"""What a host said of a drive, in a hello that was not refused."""
+
+KINDS: Final = ("report", "receipt", "hello", "progress", DRIVE)
 
 FURTHER = "more refusals than are kept one by one; the log has each"
 
@@ -81,7 +90,7 @@ class MessageRepository(Repository):
         with self._writing() as db:
             row = _count(db, said, self._clock())
             # One that is known is counted however full it is: only new rows take room.
-            if row is None and _is_full(db, said["host"]):
+            if row is None and _is_full(db, said) and not _made_room(db, said, self._clock()):
                 # Strangers with something new to say each time cannot fill the disk either.
                 name = said["host"] if _is_registered(db, said["host"]) else ""
                 said = {**said, "host": name, "reason": FURTHER, "digest": "", "excerpt": ""}
@@ -119,20 +128,22 @@ def spend(db: sa.Connection, use: NonceUse, now: datetime) -> None:
     db.execute(sa.insert(_NONCES), said)
 
 
-def _count(db: sa.Connection, said: Mapping[str, str], now: datetime) -> RefusalLine | None:
+def _count(
+    db: sa.Connection, said: Mapping[str, str], now: datetime, times: int = 1
+) -> RefusalLine | None:
     """The row of the same refusal, with this one counted; None for a new one."""
     same = _REFUSALS.c.fingerprint == _fingerprint(said)
     counted = db.execute(
-        sa.update(_REFUSALS).where(same).values(count=_REFUSALS.c.count + 1, last_at=now)
+        sa.update(_REFUSALS).where(same).values(count=_REFUSALS.c.count + times, last_at=now)
     ).rowcount
     return _line(db, same) if counted else None
 
 
-def _add(db: sa.Connection, said: Mapping[str, str], now: datetime) -> RefusalLine:
+def _add(db: sa.Connection, said: Mapping[str, str], now: datetime, times: int = 1) -> RefusalLine:
     fingerprint = _fingerprint(said)
     db.execute(
         sa.insert(_REFUSALS).values(
-            **said, fingerprint=fingerprint, count=1, first_at=now, last_at=now
+            **said, fingerprint=fingerprint, count=times, first_at=now, last_at=now
         )
     )
     return _line(db, _REFUSALS.c.fingerprint == fingerprint)
@@ -148,11 +159,35 @@ def _fingerprint(said: Mapping[str, str]) -> str:
     return codec.digest([said[name] for name in ("kind", "host", "reason", "digest")])
 
 
-def _is_full(db: sa.Connection, host: str) -> bool:
+def _is_full(db: sa.Connection, said: Mapping[str, str]) -> bool:
+    host, kind = said["host"], _REFUSALS.c.kind
     registered = _REFUSALS.c.host.in_(sa.select(_HOSTS.c.name))
     # Strangers share one limit: another name for each message costs them nothing.
     its = _REFUSALS.c.host == host if _is_registered(db, host) else sa.not_(registered)
-    return _rows(db, its) >= MAX_OF_HOST or _rows(db, sa.true()) >= MAX_REFUSALS
+    # Apart: people are called for a drive by how often this very row was met, and a host that was
+    # installed anew has hundreds of hellos refused before anybody sees to it.
+    like = kind == DRIVE if said["kind"] == DRIVE else kind != DRIVE
+    return _rows(db, sa.and_(its, like)) >= MAX_OF_HOST or _rows(db, sa.true()) >= MAX_REFUSALS
+
+
+def _made_room(db: sa.Connection, said: Mapping[str, str], now: datetime) -> bool:
+    """Whether there is room when the old ones are gone; how many they were stays on record."""
+    old = sa.and_(
+        _REFUSALS.c.last_at < now - timedelta(days=KEPT_DAYS),
+        _REFUSALS.c.reason != FURTHER,
+        # By names of ours, none of which is read: a row with a damaged one stays.
+        _REFUSALS.c.kind.in_(KINDS),
+    )
+    times = sa.select(sa.func.sum(_REFUSALS.c.count)).where(old)
+    gone = {kind: db.scalar(times.where(_REFUSALS.c.kind == kind)) for kind in KINDS}
+    if not any(gone.values()):
+        return False
+    for kind, count in gone.items():
+        further = {"kind": kind, "host": "", "reason": FURTHER, "digest": "", "excerpt": ""}
+        if count and _count(db, further, now, int(count)) is None:
+            _add(db, further, now, int(count))
+    db.execute(sa.delete(_REFUSALS).where(old))
+    return not _is_full(db, said)
 
 
 def _is_registered(db: sa.Connection, host: str) -> bool:

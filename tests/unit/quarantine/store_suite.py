@@ -654,6 +654,35 @@ class StoreSuite(TotalsSuite, PagesSuite):
         assert [row.reason for row in store.refusals(host="compute-2")] == ["bad"]
         assert len(rows) == 4 + 4 + 1
 
+    def test_refusals_of_the_past_do_not_hide_those_of_now(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A host that was installed anew has one for each minute until a person sees to it."""
+        monkeypatch.setattr(messages, "MAX_OF_HOST", 3)
+        now = datetime.now(UTC)
+        monkeypatch.setattr(store, "_clock", lambda: now)
+        store.register_host("compute-1", PrivateKey.generate().public, INCARNATION)
+        for number in range(10):
+            store.record_refusal("hello", "compute-1", "installed anew", f"{number}", "")
+        totals = store.refusal_totals()
+        now += timedelta(days=messages.KEPT_DAYS, seconds=1)
+        for digest in ("one", "other", "other"):
+            store.record_refusal("report", "compute-1", "no such order", digest, "")
+        rows = store.refusals(host="compute-1")
+        assert [row.digest for row in rows] == ["", "one", "other"]
+        assert {**totals, "report": 3} == store.refusal_totals()
+
+    def test_refused_messages_hide_no_drive_of_their_host(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """People hear of each by how often it was met, the first time for sure."""
+        monkeypatch.setattr(messages, "MAX_OF_HOST", 4)
+        store.register_host("compute-1", PrivateKey.generate().public, INCARNATION)
+        for number in range(10):
+            store.record_refusal("hello", "compute-1", "installed anew", f"{number}", "")
+        for slot in range(4):
+            assert store.record_refusal("drive", "compute-1", f"{slot}", "", "").count == 1
+
     def test_a_refusal_is_kept_and_its_repetition_is_counted(self, store: Store) -> None:
         first = store.record_refusal("report", HOSTILE, "bad signature", "d" * 64, HOSTILE * 99)
         again = store.record_refusal("report", HOSTILE, "bad signature", "d" * 64, HOSTILE)

@@ -126,20 +126,28 @@ class Wanted:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._first: dict[Slot, None] = {}
         self._slots: dict[Slot, None] = {}
 
-    def add(self, slot: Slot) -> None:
-        """Behind those that wait; one that waits keeps its place."""
+    def add(self, slot: Slot, *, first: bool) -> None:
+        """Behind those that wait, or only behind those that are ``first``; one that waits keeps its
+        place."""
         with self._lock:
-            self._slots[slot] = None
+            if first:
+                self._slots.pop(slot, None)
+                self._first[slot] = None
+            elif slot not in self._first:
+                self._slots[slot] = None
 
     def take(self) -> Slot | None:
-        """The one that waits longest, which waits no more."""
+        """The first one, which waits no more."""
         with self._lock:
-            slot = next(iter(self._slots), None)
-            if slot is not None:
-                del self._slots[slot]
-            return slot
+            for those in (self._first, self._slots):
+                if those:
+                    slot = next(iter(those))
+                    del those[slot]
+                    return slot
+            return None
 
 
 @dataclass

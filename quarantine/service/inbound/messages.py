@@ -11,7 +11,7 @@ import itertools
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -81,6 +81,13 @@ PATIENCE = 30
 """Times that a report is put off because the machine lacks memory or descriptors."""
 
 
+class LooksLater(Protocol):
+    """Who has slots looked at that hellos give reason to look at."""
+
+    def __call__(self, slot: Slot, *, first: bool) -> object:
+        """Soon; ``first``: what its host says keeps the drive from being on offer."""
+
+
 class LooksAgain(Protocol):
     """What the inbox asks of the reconciler: look again, now."""
 
@@ -107,8 +114,8 @@ class Inbox:
     monotonic: Monotonic = time.monotonic
     unreached: list[Slot] = field(default_factory=list)
     """Slots that a bell was for and that wait for a look; whoever passes bells on takes them."""
-    later: Callable[[Slot], object] | None = None
-    """Who has looked at what hellos give reason to look at; None: this inbox, at once. Each look
+    later: LooksLater | None = None
+    """Who is told of what hellos give reason to look at; None: this inbox looks, at once. Each look
     may take seconds of Placement's, and all other hosts' hellos would wait for it."""
     _away_until: float = -math.inf
     _authenticator: Authenticator = field(init=False)
@@ -286,13 +293,20 @@ class Inbox:
             if taken.whole and not changed:
                 self._same.compared(hello, records)
             records = self.store.slots(host=host.name)
+        grave: set[Slot] = set()
         for record in records:
-            if defences.wants_look(record, defences.weigh(record, host, self.limits)):
+            said = defences.weigh(record, host, self.limits)
+            if defences.wants_look(record, said):
                 changed[record.slot] = None
+                if said.recall or said.running:
+                    grave.add(record.slot)
         if not changed:
             self._same.quiet(host, hello, records)
         for slot in changed:
-            (self.later or self.look)(slot)
+            if self.later is None:
+                self.look(slot)
+            else:
+                self.later(slot, first=slot in grave)
 
     def _said_again(self, token: str, sender: str) -> bool:
         """Whether a hello says what its host said last, of which nothing followed; then it is on

@@ -20,6 +20,7 @@ from eraser.protocol.identity import Slot
 from eraser.protocol.inbound import BOUNDS, MessageKind, key
 from eraser.protocol.policy import Method
 from eraser.protocol.report import REPORT_TYPE, NamespaceId, StatusCount
+from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding
 from eraser.protocol.transport import messaging
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cli.commands import service
@@ -39,7 +40,14 @@ from quarantine.service.inbound.intake import (
     URGENT,
     Lane,
 )
-from tests.unit.quarantine.service.inbound.plane import Plane, plane
+from tests.unit.quarantine.service.inbound.plane import (
+    ALL_WELL,
+    UNHOOKED,
+    Plane,
+    on_offer,
+    plane,
+    told,
+)
 from tests.unit.quarantine.smallcloud import Clock, open_store
 from tests.unit.quarantine.testimony import (
     BLOCK,
@@ -49,6 +57,7 @@ from tests.unit.quarantine.testimony import (
     FORMAT,
     NAMESPACE,
     REPORT,
+    SLOT,
     VERIFICATION,
     command,
 )
@@ -106,7 +115,7 @@ class FakeInbox:
     unreached: list[Slot] = field(default_factory=list)
     leaves: list[Slot] = field(default_factory=list)
     """What the next look does not reach."""
-    later: Callable[[Slot], object] | None = None
+    later: Any = None
 
     def _take(self, what: str, *given: Any) -> None:
         self.now += self.costs
@@ -123,7 +132,7 @@ class FakeInbox:
     def hello(self, token: str, sender: str) -> None:
         self._take("hello", token)
         if token == "changed":
-            (self.later or self.look)(Slot(sender, "0000:01:00.0"))
+            self.later(Slot(sender, "0000:01:00.0"), first=False)
 
     def look(self, slot: Slot) -> None:
         self._take("look", slot)
@@ -426,11 +435,26 @@ def test_what_hellos_want_looked_at_waits_once_and_leaves_each_turn_to_the_bells
     bells.inbox.costs = SLICE_SECONDS * 2
     one, other = (Slot("a", f"0000:0{n}:00.0") for n in (1, 2))
     for slot in (one, other, one):
-        bells.lane.wanted.add(slot)
+        bells.lane.wanted.add(slot, first=False)
     bells.lists.push(MessageKind.BELL, "b", "", "")
     assert bells.turn() == [("look", one), ("bell", "b", None)]
     assert bells.turn() == [("look", other), ("bell", "b", None)]
     assert bells.turn() == []
+    for slot, first in ((one, False), (other, False), (other, True), (other, False)):
+        bells.lane.wanted.add(slot, first=first)
+    assert bells.turn() + bells.turn() + bells.turn() == [("look", other), ("look", one)]
+
+
+def test_what_keeps_a_drive_off_offer_is_looked_at_before_what_is_in_doubt(plane: Plane) -> None:
+    on_offer(plane)
+    wanted = list[tuple[Slot, bool]]()
+    plane.inbox.later = lambda slot, *, first: wanted.append((slot, first))
+    unknown = DefenceSeen(Defence.PATCH, DefenceStanding.UNKNOWN, "just started")
+    others = [seen for seen in ALL_WELL.defences if seen.defence is not Defence.PATCH]
+    told(plane, 1, replace(ALL_WELL, defences=(*others, unknown)))
+    told(plane, 2, UNHOOKED)
+    assert wanted == [(SLOT, False), (SLOT, True)]
+    assert plane.looks.slots == []
 
 
 def test_each_kind_has_one_lane() -> None:

@@ -78,6 +78,8 @@ class TakesMessages(Protocol):
     def bell(self, host: str, address: str | None = None) -> float: ...
     def look(self, slot: Slot) -> None: ...
     @property
+    def is_away(self) -> bool: ...
+    @property
     def unreached(self) -> list[Slot]: ...
 
 
@@ -303,7 +305,7 @@ class Lane:
 
     def _look_for_hellos(self) -> bool:
         now, looked = self.clock(), False
-        while (slot := self.wanted.take()) is not None:
+        while not self.inbox.is_away and (slot := self.wanted.take()) is not None:
             looked = True
             self.inbox.look(slot)
             if self.clock() - now >= SLICE_SECONDS:

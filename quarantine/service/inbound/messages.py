@@ -71,6 +71,9 @@ NOTES = 32
 """Lines of its host's gate that a slot's history gets in one state: a host that says another one
 with each hello must not fill it, nor keep the hellos of all others waiting."""
 
+HUNG_SECONDS = 5.0
+"""That a look may take which fails; a service that is busy says so at once."""
+
 TRIES = 8
 """Rounds of read, decide, compare-and-set; each lost one means that somebody else got on."""
 
@@ -498,18 +501,23 @@ class Inbox:
     def look(self, slot: Slot) -> None:
         """At once, for latency only: whatever fails here is met again by the loop, or wanted again
         by the next hello."""
-        began = self.monotonic()
-        if began < self._away_until:
+        if self.is_away:
             return
+        began = self.monotonic()
         try:
             self.looker.look(slot)
         except QuarantineError as error:
             LOG.warning("%s: the loop will look again: %s", slot, error)
-            if isinstance(error, UnavailableError):
-                # Each further one may cost a timeout, and all that hosts say would wait for it:
-                # they have the other half of the time.
-                now = self.monotonic()
+            now = self.monotonic()
+            if isinstance(error, UnavailableError) and now - began >= HUNG_SECONDS:
+                # Each further one may take as long, and all that hosts say would wait for it: they
+                # have the other half of the time.
                 self._away_until = now + (now - began)
+
+    @property
+    def is_away(self) -> bool:
+        """What a look asks hung a moment ago: none is made now."""
+        return self.monotonic() < self._away_until
 
 
 def _as_asked(order: EraseOrder, payload: bytes) -> EraseOrder:

@@ -116,6 +116,7 @@ class FakeInbox:
     leaves: list[Slot] = field(default_factory=list)
     """What the next look does not reach."""
     later: Any = None
+    is_away: bool = False
 
     def _take(self, what: str, *given: Any) -> None:
         self.now += self.costs
@@ -442,6 +443,9 @@ def test_what_hellos_want_looked_at_waits_once_and_leaves_each_turn_to_the_bells
     assert bells.turn() == []
     for slot, first in ((one, False), (other, False), (other, True), (other, False)):
         bells.lane.wanted.add(slot, first=first)
+    bells.inbox.is_away = True
+    assert bells.turn() == []
+    bells.inbox.is_away = False
     assert bells.turn() + bells.turn() + bells.turn() == [("look", other), ("look", one)]
 
 

@@ -65,15 +65,20 @@ def test_a_placement_that_hangs_has_half_of_what_reports_take(
     plane: Plane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Hundreds of reports come while it does, and drives wait for their certificates."""
-    now = [0.0]
+    now, takes = [0.0], 0.3
 
     def hangs(slot: Slot) -> None:
         plane.looks.slots.append(slot)
-        now[0] += 30
+        now[0] += takes
         raise UnavailableError("placement: no answer")
 
     monkeypatch.setattr(plane.looks, "look", hangs)
     plane.inbox.monotonic = lambda: now[0]
+    for _ in range(2):
+        plane.inbox.look(SLOT)
+    assert len(plane.looks.slots) == 2, "one that is busy is asked again"
+    plane.looks.slots.clear()
+    now[0], takes = 0.0, 30.0
     for _ in range(100):
         plane.inbox.look(SLOT)
     assert now == [30.0]

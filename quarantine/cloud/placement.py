@@ -129,12 +129,14 @@ class Placement(sdk.Service):
         return [p for p in self._list(in_tree=root.uuid) if p.slot and p.host == host]
 
     def by_slot(self, slot: Slot) -> Provider | None:
-        """The slot's provider, whichever case its address is written in."""
-        # Placement compares names as its database does, most of them exactly.
+        """The slot's provider, whichever case its address is written in, and no other host's."""
+        # Placement compares names as its database does: most exactly, MySQL's usual collations take
+        # CMP1 for cmp1.
         upper, lower = provider_name(slot), f"{slot.host}_{slot.address}"
         for name in dict.fromkeys((upper, lower)):
             for provider in self._list(name=name):
-                return provider
+                if provider.slot == slot:
+                    return provider
         return None
 
     def by_uuid(self, uuid: str) -> Provider | None:

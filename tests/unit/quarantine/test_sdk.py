@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from keystoneauth1 import exceptions as keystone
 
+from eraser.protocol.identity import Slot
 from quarantine.cloud.compute import Compute
 from quarantine.cloud.placement import Placement
 from quarantine.errors import QuarantineError, UnavailableError
@@ -78,3 +79,13 @@ def test_a_proxys_page_does_not_say_that_a_server_or_a_slot_is_gone() -> None:
     nova = _answering(404, '{"itemNotFound": {"code": 404, "message": "no such server"}}')
     assert Compute(nova).server(SERVER) is None
     assert Compute(nova).migrations_of(SERVER) == []
+
+
+def test_a_placement_on_mysql_finds_no_host_under_another_spelling() -> None:
+    """Its collations take CMP1 for cmp1: a slot enrolled so would have the other one's provider."""
+    row = {"uuid": SERVER, "name": "cmp1_0000:0A:00.0", "generation": 1}
+    cloud = Placement(_answering(200, json.dumps({"resource_providers": [row]})))
+    found = cloud.by_slot(Slot("cmp1", "0000:0a:00.0"))
+    assert found is not None
+    assert found.uuid == SERVER
+    assert cloud.by_slot(Slot("CMP1", "0000:0a:00.0")) is None

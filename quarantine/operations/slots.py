@@ -200,6 +200,26 @@ def named(plane: Plane, called: str) -> Slot:
     return slots[0]
 
 
+def placed(plane: Plane, called: str) -> Slot:
+    """The slot that Placement calls so, for a question of what is kept beside slots: by the name of
+    its provider also one that is not enrolled, or whose row cannot be read.
+
+    Raises ``UnknownError`` for a name of another kind.
+    """
+    found = slot_of(called)
+    return named(plane, called) if found is None else found
+
+
+def require_enrolled(plane: Plane, slot: Slot) -> None:
+    """Where nothing is kept of a slot it may be none of ours. A row that cannot be read is one.
+
+    Raises ``UnknownError``.
+    """
+    with plane.parts() as parts:
+        if not parts.store.slots_at([(slot.host, slot.address)]):
+            raise _unknown(slot)
+
+
 def page(
     plane: Plane,
     query: SlotQuery,
@@ -247,10 +267,14 @@ def known(store: Store, slot: Slot) -> SlotRecord:
     """The record of an enrolled slot. Raises ``UnknownError`` where it is not enrolled."""
     record = store.slot(slot)
     if record is None:
-        raise UnknownError(
-            f"{slot}: expected an enrolled slot; 'nvme-quarantine slot list' lists them"
-        )
+        raise _unknown(slot)
     return record
+
+
+def _unknown(slot: Slot) -> UnknownError:
+    return UnknownError(
+        f"{slot}: expected an enrolled slot; 'nvme-quarantine slot list' lists them"
+    )
 
 
 def view(record: SlotRecord, silence: str = "", why: str = "", maintained: str = "") -> SlotView:

@@ -16,7 +16,8 @@ def find(ask: Ask) -> Reply:
     """A page."""
     words, newest = ask.query, ask.query.get("sort") == "-last_at"
     since, over, marker = words.get("since"), words.get("over"), words.get("marker")
-    slot = words.get("slot")
+    # Also one that is not enrolled, or whose row is damaged: people are called for these too.
+    slot = None if "slot" not in words else slots.placed(ask.plane, words["slot"])
     found = alarms.page(
         ask.plane,
         limit=ask.limit,
@@ -25,10 +26,12 @@ def find(ask: Ask) -> Reply:
         code=words.get("code"),
         severity=words.get("severity"),
         host=words.get("host"),
-        slot=None if slot is None else slots.named(ask.plane, slot),
+        slot=slot,
         since=None if since is None else read_moment(since, "query.since"),
         is_over=None if over is None else over == "true",
     )
+    if slot is not None and not found and "marker" not in words:
+        slots.require_enrolled(ask.plane, slot)
     said: dict[str, Any] = {"alarms": [document(one) for one in found]}
     if len(found) == ask.limit:
         following = ask.link({"marker": marker_of(found[-1])})

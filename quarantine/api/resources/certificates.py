@@ -36,15 +36,18 @@ SOME: Final = 500
 def find(ask: Ask) -> Reply:
     """A page."""
     words = ask.query
-    slot = words.get("slot")
+    # Its certificates are rows of their own, which can be read where the slot's cannot.
+    slot = None if "slot" not in words else slot_operations.placed(ask.plane, words["slot"])
     found = certificates.page(
         ask.plane,
         limit=ask.limit,
         after=words.get("marker", 0),
-        slot=None if slot is None else slot_operations.named(ask.plane, slot),
+        slot=slot,
         server=words.get("server"),
         drive=words.get("drive"),
     )
+    if slot is not None and not found and "marker" not in words:
+        slot_operations.require_enrolled(ask.plane, slot)
     said: dict[str, Any] = {"certificates": [line(one) for one in found]}
     if len(found) == ask.limit:
         following = ask.link({"marker": found[-1].number})

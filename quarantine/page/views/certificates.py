@@ -24,16 +24,18 @@ _STYLE: Final = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 def find(visit: Visit) -> Shown:
     """A page of a list, in the chain's order."""
     words = visit.query
-    slot = words.get("slot")
+    slot = None if "slot" not in words else slots.placed(visit.plane, words["slot"])
     size = visit.most(PAGE)
     found = certificates.page(
         visit.plane,
         limit=size,
         after=words.get("marker", 0),
-        slot=None if slot is None else slots.named(visit.plane, slot),
+        slot=slot,
         server=words.get("server"),
         drive=words.get("drive"),
     )
+    if slot is not None and not found and "marker" not in words:
+        slots.require_enrolled(visit.plane, slot)
     kept = {name: value for name, value in words.items() if name != "marker"}
     following = ""
     if len(found) == size:

@@ -524,6 +524,7 @@ def test_alarms(site: Site, admin: Client) -> None:
     assert codes("severity=critical&code=host-silent") == set()
     assert codes(f"slot={NAMES[0]}") == {"on-offer"}
     assert admin.get("/v1/alarms?slot=cmp9_0000:01:00.0").status_code == 404
+    assert admin.get("/v1/alarms?slot=x").status_code == 404
     walked = list[str]()
     href = "/v1/alarms?limit=1&sort=-last_at"
     while href:
@@ -544,6 +545,27 @@ def test_alarms(site: Site, admin: Client) -> None:
         "sort=a",
     ):
         assert admin.get(f"/v1/alarms?{bad}").status_code == 400, bad
+
+
+def test_alarms_of_a_slot_that_is_not_enrolled_or_damaged(site: Site, admin: Client) -> None:
+    """Of these people are called most of all, and the command lists them."""
+    stranger = "cmp9/0000:01:00.0"
+    with site.store() as store, door.writing(store._engine) as db:
+        db.execute(sa.text("UPDATE slots SET identity = '{' WHERE id = 1"))
+    with site.store() as store:
+        calls = [
+            AlarmCall("not-enrolled", stranger, "reserved, enrol it", FIRST, FIRST, 1),
+            AlarmCall("record-unreadable", str(SLOTS[0]), "damaged", FIRST, FIRST, 1),
+        ]
+        store.note_alarms({}, calls)
+    strange = stranger.replace("/", "_")
+    for name, called in ((strange, "not-enrolled"), (NAMES[0], "record-unreadable")):
+        found = admin.get(f"/v1/alarms?slot={name}&limit=1").json
+        assert [one["code"] for one in found["alarms"]] == [called]
+        assert admin.get(found["alarms_links"][0]["href"]).json == {"alarms": []}
+    assert admin.get(f"/v1/slots/{NAMES[0]}").status_code == 500
+    assert admin.get(f"/v1/certificates?slot={NAMES[0]}").json == {"certificates": []}
+    assert admin.get(f"/v1/certificates?slot={strange}").status_code == 404
 
 
 def approve(client: Client, content: Any, name: str = "purge", **headers: str) -> Any:

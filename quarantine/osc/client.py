@@ -31,6 +31,7 @@ SERVICE_TYPE: Final = "nvme-quarantine"
 _PREFIX: Final = "nvme-quarantine."
 _CODES: Final[Mapping[str, type[QuarantineError]]] = {
     "not-now": IllegalTransitionError,
+    "does-not-hold": BadInputError,
     "outcome-unread": UnreadOutcomeError,
     "unfinished": UnfinishedError,
 }

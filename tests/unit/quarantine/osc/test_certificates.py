@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from eraser.protocol.transport.signing import PrivateKey
+from quarantine import cli
 from quarantine.evidence.certificate import SignedCertificate
+from quarantine.record.database import engine as door
+from quarantine.record.database import models
 from tests.unit.quarantine.api.client import SLOTS, Site
 from tests.unit.quarantine.api.test_reads import issue
 from tests.unit.quarantine.osc.shell import Program, answer
@@ -109,6 +113,20 @@ def test_an_api_that_lies(
     assert program("certificate", "verify", saved, "--key", key)[0] == 7
     said["token"] = "nothing"
     assert program("certificate", "save", digest, "--directory", tmp_path / "more")[0] == 1
+
+
+def test_one_that_does_not_hold_is_no_change_of_somebody_elses(
+    site: Site, program: Program, made: list[SignedCertificate]
+) -> None:
+    """Who is told that somebody was quicker asks again."""
+    with site.store() as store, door.writing(store._engine) as db:
+        table = models.certificates
+        one = sa.update(table).where(table.c.digest == made[0].digest)
+        db.execute(one.values(token=f"{made[0].token[:-8]}AAAAAAAA"))
+    words = ("certificate", "show", made[0].digest)
+    code, out, err = program(*words)
+    assert (code, out) == (cli.main(["--config-file", str(site.file), *words]), "")
+    assert (code, "do not hold" in err) == (2, True)
 
 
 @pytest.mark.parametrize("digest", ["../../etc/x", "..", "\x1b[2J"])

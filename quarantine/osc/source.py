@@ -179,7 +179,9 @@ class ApiSource:
 
     def capacity(self, *, flavor: str | None, host: str | None) -> Columns:
         """As the API has it."""
-        words = [(n, value) for n, value in (("flavor", flavor), ("host", host)) if value]
+        asked = (("flavor", flavor), ("host", host))
+        # An empty one is refused: a script that lost a name would get the figures of all.
+        words = [(name, value) for name, value in asked if value is not None]
         # The command has no --limit: pages are as large as the API gives them.
         found = self._api.each("capacity", words=[*words, ("limit", "1000")])
         return documents.rows_of(_CAPACITY, _capacity, found)

@@ -83,7 +83,7 @@ class CertificateList(Lister):
         list_arguments(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
-        place, server = parsed_args.slot or None, parsed_args.server
+        place, server = parsed_args.slot, parsed_args.server
         return self.listed(
             parsed_args,
             lambda limit: self.source.certificates(slot=place, server=server, limit=limit),

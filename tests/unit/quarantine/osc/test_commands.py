@@ -382,6 +382,27 @@ def test_words_that_are_wrong(program: Program) -> None:
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ("capacity", "show", "one", "--host", ""),
+        ("capacity", "show", ""),
+        ("certificate", "list", "--slot", ""),
+        ("alarm", "list", "--slot", ""),
+        ("slot", "list", "--host", ""),
+    ],
+)
+def test_a_name_that_a_script_lost_is_not_all_of_them(
+    site: Site, program: Program, words: tuple[str, ...]
+) -> None:
+    _lived(site)
+    program.capsys.readouterr()
+    failed(program(*words), 2, "")
+    if words[:2] != ("slot", "list"):
+        assert cli.main(["--config-file", str(site.file), *words]) == 2
+    assert program.capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
     "name",
     [
         "a_0000:01:00.0/../../hosts",

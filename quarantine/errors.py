@@ -22,6 +22,11 @@ class UnknownError(BadInputError):
     """Nothing has this name, number or digest."""
 
 
+class OwnSetupError(BadInputError):
+    """Our own configuration, a key of ours, or our account at the cloud: nothing that whoever asks
+    the API said. Its words may name files, accounts and addresses. Nothing was changed."""
+
+
 class NotUnderstoodError(BadInputError):
     """What is signed by a key that is believed, and says what this release does not know."""
 

@@ -13,6 +13,7 @@ from quarantine.errors import (
     ConflictError,
     CrowdedError,
     IllegalTransitionError,
+    OwnSetupError,
     QuarantineError,
     StaleError,
     UnavailableError,
@@ -56,6 +57,10 @@ AWAY: Final = (
     "the record, or a service behind it, does not answer; nothing was decided. The log has the "
     "reason under this request's id, /healthcheck says what is away"
 )
+SETUP: Final = (
+    "the control plane lacks something of its own, such as a key or its rights at the cloud; "
+    "nothing was decided. The log has the reason under this request's id"
+)
 DECIDED: Final = (
     "the decision is on record, and the service acts on it; what came of it cannot be read now. "
     "Look at it before it is decided again"
@@ -77,6 +82,10 @@ def of(error: Exception) -> Fault:
     """
     if isinstance(error, Fault):
         return error
+    # Bad input too, and none of the caller's: it would look for a mistake in his request.
+    if isinstance(error, OwnSetupError):
+        LOG.error("%s", error)
+        return Fault(503, "unavailable", SETUP)
     for kind, status, code in _KINDS:
         if isinstance(error, kind):
             return Fault(status, code, str(error))

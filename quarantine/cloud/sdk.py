@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from quarantine.errors import BadInputError, ConflictError, QuarantineError, UnavailableError
+from quarantine.errors import (
+    BadInputError,
+    ConflictError,
+    OwnSetupError,
+    QuarantineError,
+    UnavailableError,
+)
 
 
 class NotFoundError(QuarantineError):
@@ -94,7 +100,7 @@ def translated(service: str, error: Exception, what: str, roles: str = "") -> Qu
 
     text = " ".join(str(error).split())[:300]
     if isinstance(error, sdk.ConfigException):
-        return BadInputError(f"expected {what} to be configured: {text}")
+        return OwnSetupError(f"expected {what} to be configured: {text}")
     if isinstance(error, keystone.ConnectionError):
         return UnavailableError(f"{service} does not answer ({what}): {text}")
     # Without a status nobody knows what became of the request: as after a 500.
@@ -133,7 +139,7 @@ def _failure(service: str, status: int, text: str, what: str, roles: str) -> Qua
     if status in (408, 429) or status >= 500:
         return UnavailableError(f"{service} answered {status} to {what}: {detail}")
     if status in (401, 403):
-        return BadInputError(
+        return OwnSetupError(
             f"{service} answered {status} to {what}: the cloud's user needs {roles}: {detail}"
         )
     return BadInputError(f"{service} answered {status} to {what}: {detail}")

@@ -20,7 +20,7 @@ from eraser.protocol.transport.believed import Believed
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.conf import load
 from quarantine.doors import MACHINE, Doors
-from quarantine.errors import BadInputError
+from quarantine.errors import BadInputError, OwnSetupError
 from quarantine.evidence.keys import rotation
 from quarantine.evidence.keys.rotation import Rotation
 from quarantine.inputfile import read_file, read_found
@@ -52,7 +52,9 @@ def _private_key(file: str, what: str) -> PrivateKey:
     try:
         return PrivateKey.from_pem(read_file(Path(file), what), file)
     except BadWireError as error:
-        raise BadInputError(f"{what}: {error}; nvme-quarantine key create makes one") from error
+        raise OwnSetupError(f"{what}: {error}; nvme-quarantine key create makes one") from error
+    except BadInputError as error:
+        raise OwnSetupError(str(error)) from error
 
 
 def _read_rotation(row: StoredRotation) -> Rotation | BadInputError:
@@ -105,7 +107,7 @@ class Parts:
             return self.order_key
         key = _private_key(file, "ticket key")
         if key.public == self.order_key.public:
-            raise BadInputError(
+            raise OwnSetupError(
                 f"[erase]ticket_key: expected a key of its own in {file}, found the one that signs "
                 "orders: who has the one would have the other; nvme-quarantine key create "
                 "--output FILE makes one, and without the option nobody takes it for two"
@@ -154,10 +156,10 @@ class Parts:
             return Policy()
         try:
             policy = codec.load(Policy, read_file(Path(file), "policy_file"), str(file))
-        except BadWireError as error:
-            raise BadInputError(str(error)) from error
+        except (BadWireError, BadInputError) as error:
+            raise OwnSetupError(str(error)) from error
         if policy.name != name:
-            raise BadInputError(
+            raise OwnSetupError(
                 f"[erase]policy_file: expected the policy {name!r} ([erase]policy) in {file}, "
                 f"found {policy.name!r}"
             )

@@ -11,13 +11,16 @@ import pytest
 import sqlalchemy as sa
 from falcon import testing
 
+from eraser.protocol.policy import Policy
 from quarantine.api.routes import OPERATIONS
 from quarantine.errors import BadInputError
 from quarantine.operations.overview import health
 from quarantine.operations.plane import ServingPlane
 from quarantine.record.database import engine as door
 from quarantine.record.database import models
+from quarantine.record.words.facts import Initiator
 from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, Client, Site, code
+from tests.unit.quarantine.testimony import PROFILE
 
 PATHS = [
     (one.method, one.path.replace("{slot}", NAMES[0]))
@@ -363,6 +366,23 @@ def test_a_database_that_is_away(site: Site, caplog: pytest.LogCaptureFixture) -
     record.rmdir()
     (site.path / "elsewhere").rename(record)
     assert client.get("/v1/slots").status_code == 200
+
+
+@pytest.mark.parametrize("lacks", ["cloud", "key"])
+def test_what_the_control_plane_lacks_is_no_mistake_of_the_caller(
+    site: Site, admin: Client, lacks: str
+) -> None:
+    """He was told that his words were malformed, and where our key lies."""
+    with site.store() as store:
+        store.put_profile(PROFILE, Initiator("Ada"))
+        store.put_policy(Policy(), Initiator("Ada"))
+    if lacks == "key":
+        (site.path / "controller.pem").unlink()
+    found = admin.get(f"/v1/hosts/cmp3/enrolment?profile={PROFILE.name}")
+    assert (found.status_code, code(found)) == (503, "unavailable")
+    assert "nothing was decided" in found.text
+    for told in ("no-such-cloud", "clouds.yaml", str(site.path)):
+        assert told not in found.text
 
 
 def test_a_fault_of_ours_tells_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

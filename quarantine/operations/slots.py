@@ -159,6 +159,14 @@ def versioned_closely(plane: Plane, slot: Slot) -> VersionedSlot:
         return VersionedSlot(closely(parts, record), version(record))
 
 
+def code_of(line: SlotLine) -> str | None:
+    """Of a held slot in a list what it is held for, as :class:`SlotView` and the filter call it;
+    None where it is not held, or where that cannot be read."""
+    if line.hold_code or line.state != State.HELD or "hold_code" in line.damaged:
+        return line.hold_code
+    return holds.OLDER
+
+
 def name(slot: Slot) -> str:
     """What Placement calls the slot's resource provider."""
     return provider_name(slot)

@@ -182,7 +182,7 @@ def line(one: SlotLine, quiet: Maintenances) -> dict[str, Any]:
         "state": one.state,
         "entered_at": moment(one.entered_at),
         "reason": one.reason,
-        "hold_code": one.hold_code,
+        "hold_code": slots.code_of(one),
         "alarm": one.alarm,
         "generation": one.generation,
         "profile": one.profile,

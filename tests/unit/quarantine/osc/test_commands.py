@@ -32,6 +32,8 @@ from quarantine.record.alarms import AlarmCall
 from quarantine.record.database import engine as door
 from quarantine.record.database import models
 from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.reasons import HoldCode
+from quarantine.rules import holds
 from tests.unit.quarantine.api.client import ADMIN, DRIVE, READER, SLOTS, Site
 from tests.unit.quarantine.api.test_reads import FIRST, issue
 from tests.unit.quarantine.osc.shell import URL, Program, Wire, answer
@@ -223,6 +225,18 @@ def test_what_the_record_says(site: Site, program: Program) -> None:
     program.capsys.readouterr()
     for words in QUESTIONS:
         _same(site, program, words)
+
+
+def test_a_slot_that_a_release_without_codes_held(site: Site, program: Program) -> None:
+    """It is held for the same in a list, by itself, and in a filter."""
+    with site.store() as store:
+        store.hold(store.slots()[0], holds.because(HoldCode.BY_PERSON, "noises"))
+        with door.writing(store._engine) as db:
+            db.execute(sa.update(models.slots).values(hold_code=None))
+    for words in (("slot", "list", "--state", "held"), ("slot", "show", str(ONE))):
+        _same(site, program, words)
+    found = site.client().as_user(READER).get("/v1/slots?hold_code=older").json["slots"]
+    assert [one["hold_code"] for one in found] == ["older"]
 
 
 def test_what_people_decided(site: Site, program: Program) -> None:

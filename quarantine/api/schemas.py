@@ -184,7 +184,7 @@ SLOT_LINE: Final = record(
         "serial": maybe(TEXT),
         "step": maybe(TEXT),
         "fraction": {"type": "number", "description": "Of the step, 0 to 1."},
-        "waits_for": TEXT,
+        "waits_for": {**TEXT, "description": "And whether its host is silent."},
         "maintenance": _MAINTAINED,
         "entered_at": maybe(MOMENT),
         "damaged": DAMAGED,

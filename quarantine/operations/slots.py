@@ -265,6 +265,15 @@ def newest_history(plane: Plane, slot: Slot, limit: int) -> tuple[HistoryRow, ..
         return tuple(parts.store.newest_history(known(parts.store, slot).slot, limit))
 
 
+def silences(plane: Plane, lines: Sequence[SlotLine]) -> dict[int, str]:
+    """Of each slot of a list, by its number, that its host is silent; empty where that is not so,
+    or nothing waits for it. Raises ``UnavailableError``."""
+    with plane.parts() as parts:
+        heard = parts.store.last_heard({line.host for line in lines})
+        after, now = parts.conf.detection.silent_after, parts.doors.now()
+    return {line.id: host_liveness.words(line, heard.get(line.host), now, after) for line in lines}
+
+
 def each(plane: Plane, query: SlotQuery) -> Iterator[SlotLine]:
     """All slots that fit, some read at a time. Raises ``UnavailableError``, also on the way."""
     with plane.parts() as parts:

@@ -91,6 +91,8 @@ class SlotLine:
     certificate: str | None
     next_hold: str | None = None
     """Why it is to be held at its next release."""
+    heard_at: datetime | None = None
+    """The host's last word about its order."""
     damaged: tuple[str, ...] = ()
     """Columns that cannot be read."""
 

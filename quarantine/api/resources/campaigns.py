@@ -10,6 +10,7 @@ from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, damaged, moment, read_moment
 from quarantine.api.resources import slots
 from quarantine.operations import campaigns, maintenance
+from quarantine.operations import slots as slot_operations
 from quarantine.operations.campaigns import (
     Campaign,
     CampaignQuery,
@@ -28,6 +29,7 @@ def preview(ask: Ask) -> Reply:
     query = query_of(ask.query, "query")
     found = campaigns.preview(ask.plane, query, keep=keep, limit=ask.limit)
     quiet = maintenance.in_effect(ask.plane, {one.host for one in found.which})
+    silent = slot_operations.silences(ask.plane, found.which)
     return Reply(
         {
             "slots": found.slots,
@@ -38,7 +40,7 @@ def preview(ask: Ask) -> Reply:
             "at_a_time": found.at_a_time,
             "drive_seconds": found.drive_seconds,
             "pool_seconds": found.pool_seconds,
-            "which": [slots.line(one, quiet) for one in found.which],
+            "which": [slots.line(one, quiet, silent) for one in found.which],
             "version": found.version,
         }
     )

@@ -121,8 +121,9 @@ def _slot_lines(plane: Plane, query: SlotQuery) -> Iterator[bytes]:
     # In portions: one question for the hosts of many slots, and not all of the fleet in memory.
     while some := list(itertools.islice(found, SOME)):
         quiet = maintenance.in_effect(plane, {one.host for one in some})
+        silent = slot_operations.silences(plane, some)
         for one in some:
-            yield documents.dump(slots.line(one, quiet)) + b"\n"
+            yield documents.dump(slots.line(one, quiet, silent)) + b"\n"
         count += len(some)
     yield documents.dump({"slots": count}) + b"\n"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from eraser.protocol.identity import Slot
@@ -71,7 +72,8 @@ def find(ask: Ask) -> Reply:
         after=None if marker is None else read_marker(marker, order),
     )
     quiet = maintenance.in_effect(ask.plane, {one.host for one in found})
-    document: dict[str, Any] = {"slots": [line(one, quiet) for one in found]}
+    silent = slots.silences(ask.plane, found)
+    document: dict[str, Any] = {"slots": [line(one, quiet, silent) for one in found]}
     # The last row may be damaged: the next page begins behind the last one whose place is known.
     last = next((one for one in reversed(found) if marks(one, order)), None)
     if len(found) == ask.limit and last is not None:
@@ -172,8 +174,8 @@ def erase(ask: Ask) -> Reply:
     return _decided(done)
 
 
-def line(one: SlotLine, quiet: Maintenances) -> dict[str, Any]:
-    """A slot in a list. ``quiet``: the maintenances in effect."""
+def line(one: SlotLine, quiet: Maintenances, silent: Mapping[int, str]) -> dict[str, Any]:
+    """A slot in a list. ``quiet``: the maintenances in effect; ``silent``: whose hosts are."""
     return {
         "id": _name(one),
         "host": one.host,
@@ -194,7 +196,7 @@ def line(one: SlotLine, quiet: Maintenances) -> dict[str, Any]:
         "serial": one.serial,
         "step": one.step,
         "fraction": one.fraction,
-        "waits_for": one.detail,
+        "waits_for": "; ".join(filter(None, (silent[one.id], one.detail))),
         "maintenance": maintenance.words(*quiet.of_place(one.host, one.address)),
         "damaged": damaged(one.damaged),
     }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
 from quarantine.doors import Clock, utc_now
 from quarantine.record.store import Store
@@ -29,7 +29,23 @@ _CONCERNED = CASE_OPEN | FREE_TO_SCHEDULE
 """States in which something depends on what the host says next."""
 
 
-def words(record: SlotRecord, heard: datetime | None, now: datetime, after: float) -> str:
+class Concerned(Protocol):
+    """A slot, as a record or as a line of a list."""
+
+    @property
+    def state(self) -> str:
+        """Of another release too."""
+
+    @property
+    def entered_at(self) -> datetime | None:
+        """When that began; None where it is damaged."""
+
+    @property
+    def heard_at(self) -> datetime | None:
+        """The host's last word about its order."""
+
+
+def words(record: Concerned, heard: datetime | None, now: datetime, after: float) -> str:
     """For people who look at a slot: its host is silent. Empty where it is not, or nothing waits.
 
     ``heard`` is when the host was heard last, ``after`` how many seconds of silence are normal.
@@ -40,9 +56,10 @@ def words(record: SlotRecord, heard: datetime | None, now: datetime, after: floa
     if seconds <= after:
         return ""
     silent = f"host silent {seconds / 60:.0f} min"
-    if record.state not in WORKING:
+    since = record.heard_at or record.entered_at
+    if record.state not in WORKING or since is None:
         return silent
-    return f"{silent}, order unheard since {_moment(record.heard_at or record.entered_at)}"
+    return f"{silent}, order unheard since {_moment(since)}"
 
 
 @dataclass

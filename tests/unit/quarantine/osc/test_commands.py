@@ -239,6 +239,26 @@ def test_a_slot_that_a_release_without_codes_held(site: Site, program: Program) 
     assert [one["hold_code"] for one in found] == ["older"]
 
 
+def test_a_slot_that_waits_for_a_silent_host_says_so_in_a_list(
+    site: Site, program: Program
+) -> None:
+    """Who looks at what is under way saw nothing wrong from elsewhere."""
+    with site.store() as store:
+        store.register_host("cmp1", PrivateKey.generate().public, "incarnation-00001")
+        with door.writing(store._engine) as db:
+            db.execute(sa.update(models.hosts).values(heard_at=FIRST))
+            said = {"state": "erasing", "heard_at": FIRST, "detail": "slow"}
+            db.execute(sa.update(models.slots).where(models.slots.c.id == 1).values(said))
+    words = ("slot", "list", "--state", "erasing", "-f", "json")
+    there = json.loads(program(*words)[1])
+    assert cli.main(["--config-file", str(site.file), *words]) == 0
+    # Between the two commands a minute may end.
+    for one in (*there, *json.loads(program.capsys.readouterr().out)):
+        assert re.fullmatch(
+            r"host silent \d+ min, order unheard since 2026-11-20 12:00 UTC; slow", one["remarks"]
+        )
+
+
 def test_what_people_decided(site: Site, program: Program) -> None:
     why = ("--reason", "bad\x1b[2J", "--by", "ada")
     for words in (

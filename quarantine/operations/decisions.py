@@ -100,18 +100,19 @@ def hold(
     another one now, also one in use that Placement does not show any more. Raises
     ``UnknownError``, ``IllegalTransitionError``, ``StaleError``; ``ConflictError`` where a server
     has the drive and the record cannot be told so; ``UnavailableError`` where Placement would have
-    to answer first.
+    to answer first; ``UnfinishedError`` where one in use is so no more, and not held.
     """
     why = holds.because(HoldCode.BY_PERSON, reason)
 
     def kept(store: Store, record: SlotRecord) -> SlotRecord:
         if at_next_release and record.state is State.IN_USE:
             return _held_later(store, record, reason, decision.by)
-        record = _let_go_of(plane, store, record, reason, decision.by)
         _require_step(record, Event.HELD)
         return store.hold(record, why, by=decision.by)
 
-    return _decide(plane, slot, decision, kept, needs_placement=at_next_release)
+    if at_next_release:
+        return _decide(plane, slot, decision, kept, needs_placement=True)
+    return _decide_absent(plane, slot, decision, kept, reason)
 
 
 def retire(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW) -> SlotDecision:
@@ -123,7 +124,6 @@ def retire(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW
     """
 
     def given_up(store: Store, record: SlotRecord) -> SlotRecord:
-        record = _let_go_of(plane, store, record, reason, decision.by)
         _require_step(record, Event.RETIRED)
         changes, why = SlotChanges(), reason
         if record.identity is None:
@@ -134,7 +134,7 @@ def retire(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW
             why = f"{reason} ({found.says})" if reason.strip() else reason
         return store.transition(record, Event.RETIRED, reason=why, changes=changes, by=decision.by)
 
-    return _decide(plane, slot, decision, given_up, needs_placement=True)
+    return _decide_absent(plane, slot, decision, given_up, reason, needs_placement=True)
 
 
 def release(
@@ -265,6 +265,40 @@ def _decide(
                 f"{record.slot}: the decision is on record, and the service acts on it; what came "
                 f"of it cannot be read now: {error}"
             ) from error
+
+
+def _decide_absent(
+    plane: Plane,
+    slot: Slot,
+    decision: Decision,
+    decide: Callable[[Store, SlotRecord], SlotRecord],
+    reason: str,
+    *,
+    needs_placement: bool = False,
+) -> SlotDecision:
+    """As :func:`_decide`, also of a slot in use that Placement does not show at all: that nobody
+    has it is written first, and is no change since the decision.
+
+    Raises ``UnfinishedError`` where that is on record, and the decision itself is not.
+    """
+    with plane.parts() as parts:
+        record = _looked_at(parts.store, slot, decision)
+        after = _let_go_of(plane, parts.store, record, reason, decision.by)
+    if after is record:
+        return _decide(plane, slot, decision, decide, needs_placement=needs_placement)
+    if decision.versions:
+        decision = replace(decision, versions=(version(after),))
+    try:
+        return _decide(plane, slot, decision, decide, needs_placement=needs_placement)
+    except (UnreadOutcomeError, UnfinishedError):
+        # Both say already that something is done.
+        raise
+    except QuarantineError as error:
+        done, then = "it is in use no more by now", "look at it, then the same again"
+        raise UnfinishedError(
+            f"{slot}: {done}, and nothing else is decided ({error}): {then}",
+            told=f"{slot}: {done}, and nothing else is decided: {then}",
+        ) from error
 
 
 def _let_go_of(

@@ -8,18 +8,23 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from falcon import testing
 
+from eraser.protocol.identity import Slot
 from eraser.protocol.report import Step
 from quarantine.api.resources.slots import UNACTED
-from quarantine.errors import ConflictError
+from quarantine.errors import ConflictError, UnavailableError
 from quarantine.operations import decisions
 from quarantine.operations.plane import Plane
+from quarantine.record.database import engine as door
+from quarantine.record.database import models
 from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event
 from quarantine.rules import holds
+from quarantine.service.container import Assembly
 from tests.unit.quarantine.api.client import (
     ADMIN,
     DRIVE,
@@ -31,6 +36,7 @@ from tests.unit.quarantine.api.client import (
     code,
     provider,
 )
+from tests.unit.quarantine.smallcloud import Cloud
 
 ONE = f"/v1/slots/{NAMES[0]}"
 
@@ -212,6 +218,46 @@ def test_a_decision_is_written_behind_progress(
         decisions.hold(Plane([site.file]), SLOTS[0], reason="without a version")
     written.clear()
     assert act(admin, "hold", tag).status_code == 200
+
+
+@pytest.mark.parametrize(("what", "word"), [("hold", Event.HELD), ("retire", Event.RETIRED)])
+def test_a_decision_about_a_slot_whose_host_is_gone_is_not_stale_by_itself(
+    site: Site, admin: Client, monkeypatch: pytest.MonkeyPatch, what: str, word: Event
+) -> None:
+    """Its first half, that nobody has the drive, was a change since the look where the service
+    wrote behind it: nothing was done, the answer said."""
+    monkeypatch.setattr(Assembly, "placement", property(lambda _assembly: Cloud()))
+    monkeypatch.setattr(Assembly, "compute", None)
+    slot = Slot("cmp9", "0000:01:00.0")
+    path = f"/v1/slots/{slot.host}_{slot.address}"
+    with site.store() as store:
+        of = {"resource_class": "CUSTOM_NVME", "profile": "x", "policy": "purge"}
+        store.enrol(slot, provider=provider(9), in_use=True, consumer=SERVER, **of)
+    real, errors = Store.transition, list[Exception]()
+
+    def raced(store: Store, record: Any, event: Event, **named: Any) -> Any:
+        if event is word and errors:
+            store.amend(record, SlotChanges(detail=str(errors[0])))
+            raise errors.pop()
+        return real(store, record, event, **named)
+
+    monkeypatch.setattr(Store, "transition", raced)
+
+    def decide() -> testing.Result:
+        tag = admin.get(path).headers["ETag"]
+        return admin.ask("POST", f"{path}/{what}", {"reason": "it burned"}, If_Match=tag)
+
+    errors.append(UnavailableError("10.0.0.7 is away"))
+    found = decide()
+    assert (found.status_code, code(found)) == (503, "unfinished")
+    assert "in use no more by now, and nothing else is decided" in found.text
+    assert "10.0.0.7" not in found.text
+    with site.store() as store, door.writing(store._engine) as db:
+        db.execute(sa.update(models.slots).values(state="in_use"))
+    errors.append(ConflictError("the service was quicker"))
+    assert decide().status_code == 200
+    lines = [one["event"] for one in admin.get(f"{path}/history").json["history"]]
+    assert lines[-2:] == ["release_seen", str(word)]
 
 
 def test_an_act_is_the_operation_of_the_commands(

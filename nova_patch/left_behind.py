@@ -5,15 +5,22 @@ the row is there: also on a host that the server has left for good, with an evac
 resize that failed on its new host (``ComputeManager._finish_resize`` lets go of the former host in
 Placement then). The device is claimed for Nova, so it is reserved again after each return: erased
 every few minutes, and never sold.
+
+Nova also forgets too much. While a resize is reverted the server's row names the host that it
+leaves, and the migration is ``reverted`` already (``ResourceTracker.drop_move_claim_at_dest``): a
+look in these seconds frees the drive to which the server comes back, and its next hard reboot is
+without it. So what Placement calls the server's, or its migration's, is kept.
 """
 
 from __future__ import annotations
 
 import contextvars
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+from nova import objects
 from nova.compute import resource_tracker
 from nova.pci import manager
 
@@ -24,22 +31,49 @@ ERROR = "error"
 """Of a migration that failed; ``nova/db/main/api.py``,
 ``migration_get_in_progress_and_error_by_host_and_node``, has these beside those that go on."""
 
-_Holds = Callable[[str], Iterable[str]]
+_Holds = Callable[[str, str], bool]
 
 _ask: contextvars.ContextVar[_Holds | None] = contextvars.ContextVar(
     "nvme_quarantine_ask", default=None
 )
-"""The providers that a consumer has allocations on in Placement; ``None`` outside of the look."""
+"""Whether a server, or a migration of it, has an allocation on a provider; ``None`` outside of the
+look."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Left:
+    """A device that Nova's tracker has as a server's that needs none on this host."""
+
+    owners: dict[str, list[Any]]
+    instance_uuid: str
+    dev: Any
+
+    @property
+    def provider(self) -> str:
+        """Nova notes it as it first reports the device; without it nothing is known."""
+        uuid: str = self.dev.extra_info.get("rp_uuid", "")
+        return uuid
 
 
 def _wrap_look(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``ResourceTracker._update_available_resource`` that says where to ask for allocations."""
+    """``ResourceTracker._update_available_resource`` that says where to ask for allocations.
+
+    By the provider: one answer has all its holders, so an allocation that goes from a migration
+    back to its server is not missed between two, and a provider that is gone (Nova's note of it is
+    older than this start) is an error and no "nobody".
+    """
 
     @functools.wraps(original)
     def _update_available_resource(self: Any, context: Any, *args: Any, **kwargs: Any) -> Any:
-        def holds(consumer: str) -> Iterable[str]:
-            found: dict[str, Any] = self.reportclient.get_allocs_for_consumer(context, consumer)
-            return found["allocations"]
+        def holds(server: str, provider: str) -> bool:
+            client = self.reportclient
+            found = client.get_allocations_for_resource_provider(context, provider)
+            consumers = set(found.allocations)
+            if not consumers or server in consumers:
+                return bool(consumers)
+            # All of them: Nova's own list is without those that are reverted.
+            migrations = objects.MigrationList.get_by_filters(context, {"instance_uuid": server})
+            return any(each.uuid in consumers for each in migrations)
 
         before = _ask.set(holds)
         try:
@@ -53,46 +87,53 @@ def _wrap_look(original: Callable[..., Any]) -> Callable[..., Any]:
 def _wrap_clean_usage(original: Callable[..., None]) -> Callable[..., None]:
     """``PciDevTracker.clean_usage`` that also frees what failed migrations alone keep here.
 
-    Only what neither the server nor such a migration has an allocation on: a server of which Nova
+    Only what neither the server nor a migration of it has an allocation on: a server of which Nova
     has lost sight keeps its drive. Where Placement does not answer, all stays as it is.
     """
 
     @functools.wraps(original)
     def clean_usage(self: Any, instances: Any, migrations: Any) -> None:
-        original(self, instances, migrations)
         ask = _ask.get()
         if ask is None:
+            original(self, instances, migrations)
             return
         needed = {instance.uuid for instance in instances}
         needed |= {each.instance_uuid for each in migrations if each.status != ERROR}
-        for owners in (self.claims, self.allocations):
-            for server in [uuid for uuid in owners if uuid not in needed]:
-                failed = [each.uuid for each in migrations if each.instance_uuid == server]
-                _let_go(self, owners, server, [server, *failed], ask)
+        left = [
+            _Left(owners, server, dev)
+            for owners in (self.claims, self.allocations)
+            for server, devices in owners.items()
+            if server not in needed
+            for dev in devices
+            if _is_one_time_use(self, dev)
+        ]
+        known = [each for each in left if each.provider]
+        free = _not_held(known, ask)
+        for each in free:
+            _let_go(self, each)
+        # Nova reads the server alone of these.
+        kept = [each for each in known if each not in free]
+        original(self, instances, [*migrations, *kept])
 
     return clean_usage
 
 
-def _let_go(
-    tracker: Any, owners: dict[str, list[Any]], server: str, consumers: list[str], ask: _Holds
-) -> None:
-    devices = [dev for dev in owners[server] if _is_one_time_use(tracker, dev)]
-    if not devices:
-        return
+def _not_held(left: list[_Left], ask: _Holds) -> list[_Left]:
+    """None after the first question that fails: Nova's lock is held, an answer may take long."""
     try:
-        held = {provider for consumer in consumers for provider in ask(consumer)}
+        return [each for each in left if not ask(each.instance_uuid, each.provider)]
     except Exception as error:
-        LOG.debug("asked for the allocations of %s: %s", server, error)
-        return
-    for dev in devices:
-        # Nova notes the provider as it first reports the device; without it nothing is known.
-        if dev.extra_info.get("rp_uuid", "") in {"", *held}:
-            continue
-        LOG.info("%s was left behind by %s with a migration that failed: free", dev.address, server)
-        owners[server].remove(dev)
-        tracker._free_device(dev)
-    if not owners[server]:
-        del owners[server]
+        LOG.debug("asked who holds what was left behind: %s: %s", type(error).__name__, error)
+        return []
+
+
+def _let_go(tracker: Any, left: _Left) -> None:
+    server, devices = left.instance_uuid, left.owners[left.instance_uuid]
+    LOG.info("%s was left behind by %s: free", left.dev.address, server)
+    devices.remove(left.dev)
+    if not devices:
+        del left.owners[server]
+    tracker._free_device(left.dev)
 
 
 def _is_one_time_use(tracker: Any, dev: Any) -> bool:

@@ -6,6 +6,9 @@ resize that failed on its new host (``ComputeManager._finish_resize`` lets go of
 Placement then). The device is claimed for Nova, so it is reserved again after each return: erased
 every few minutes, and never sold.
 
+On one host too: a resize that failed there leaves the server with both drives, and Nova refuses its
+next hard reboot (``Instance.get_pci_devices``: the former one is of a request that is gone).
+
 Nova also forgets too much. While a resize is reverted the server's row names the host that it
 leaves, and the migration is ``reverted`` already (``ResourceTracker.drop_move_claim_at_dest``): a
 look in these seconds frees the drive to which the server comes back, and its next hard reboot is
@@ -31,22 +34,55 @@ ERROR = "error"
 """Of a migration that failed; ``nova/db/main/api.py``,
 ``migration_get_in_progress_and_error_by_host_and_node``, has these beside those that go on."""
 
-_Holds = Callable[[str, str], bool]
-
-_ask: contextvars.ContextVar[_Holds | None] = contextvars.ContextVar(
-    "nvme_quarantine_ask", default=None
+_asked: contextvars.ContextVar[_Asked | None] = contextvars.ContextVar(
+    "nvme_quarantine_asked", default=None
 )
-"""Whether a server, or a migration of it, has an allocation on a provider; ``None`` outside of the
-look."""
+"""``None`` outside of the look."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Who knows more than the look was told."""
+
+    client: Any
+    context: Any
+
+    def holds(self, server: str, provider: str) -> bool:
+        """Whether the server, or a migration of it, has an allocation there.
+
+        By the provider: one answer has all its holders, so an allocation that goes from a migration
+        back to its server is not missed between two, and a provider that is gone (Nova's note of it
+        is older than this start) is an error and no "nobody".
+        """
+        found = self.client.get_allocations_for_resource_provider(self.context, provider)
+        consumers = set(found.allocations)
+        if not consumers or server in consumers:
+            return bool(consumers)
+        # All of them: Nova's own list is without those that are reverted.
+        every = objects.MigrationList.get_by_filters(self.context, {"instance_uuid": server})
+        return any(each.uuid in consumers for each in every)
+
+    def wanted(self, server: str) -> set[str | None]:
+        """The requests of the server's row, whose devices Nova gives to the guest.
+
+        The look's own copy may have those of the migration (``Instance.apply_migration_context``).
+        """
+        found = objects.InstancePCIRequests.get_by_instance_uuid(self.context, server)
+        return {each.request_id for each in found.requests}
 
 
 @dataclass(frozen=True, eq=False)
 class _Left:
-    """A device that Nova's tracker has as a server's that needs none on this host."""
+    """A device that Nova's tracker has as a server's, which may not need it on this host."""
 
     owners: dict[str, list[Any]]
-    instance_uuid: str
+    server: str
     dev: Any
+
+    @property
+    def instance_uuid(self) -> str:
+        """As a migration's, for Nova."""
+        return self.server
 
     @property
     def provider(self) -> str:
@@ -56,30 +92,15 @@ class _Left:
 
 
 def _wrap_look(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``ResourceTracker._update_available_resource`` that says where to ask for allocations.
-
-    By the provider: one answer has all its holders, so an allocation that goes from a migration
-    back to its server is not missed between two, and a provider that is gone (Nova's note of it is
-    older than this start) is an error and no "nobody".
-    """
+    """``ResourceTracker._update_available_resource`` that says whom to ask."""
 
     @functools.wraps(original)
     def _update_available_resource(self: Any, context: Any, *args: Any, **kwargs: Any) -> Any:
-        def holds(server: str, provider: str) -> bool:
-            client = self.reportclient
-            found = client.get_allocations_for_resource_provider(context, provider)
-            consumers = set(found.allocations)
-            if not consumers or server in consumers:
-                return bool(consumers)
-            # All of them: Nova's own list is without those that are reverted.
-            migrations = objects.MigrationList.get_by_filters(context, {"instance_uuid": server})
-            return any(each.uuid in consumers for each in migrations)
-
-        before = _ask.set(holds)
+        before = _asked.set(_Asked(self.reportclient, context))
         try:
             return original(self, context, *args, **kwargs)
         finally:
-            _ask.reset(before)
+            _asked.reset(before)
 
     return _update_available_resource
 
@@ -93,22 +114,23 @@ def _wrap_clean_usage(original: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(original)
     def clean_usage(self: Any, instances: Any, migrations: Any) -> None:
-        ask = _ask.get()
-        if ask is None:
+        asked = _asked.get()
+        if asked is None:
             original(self, instances, migrations)
             return
-        needed = {instance.uuid for instance in instances}
-        needed |= {each.instance_uuid for each in migrations if each.status != ERROR}
-        left = [
+        here = {instance.uuid for instance in instances}
+        moving = {each.instance_uuid for each in migrations if each.status != ERROR}
+        stayed = {each.instance_uuid for each in migrations if _is_on_one_host(each)}
+        known = [
             _Left(owners, server, dev)
             for owners in (self.claims, self.allocations)
             for server, devices in owners.items()
-            if server not in needed
+            if server not in moving and (server not in here or server in stayed)
             for dev in devices
             if _is_one_time_use(self, dev)
         ]
-        known = [each for each in left if each.provider]
-        free = _not_held(known, ask)
+        known = [each for each in known if each.provider]
+        free = _not_held(known, here, asked)
         for each in free:
             _let_go(self, each)
         # Nova reads the server alone of these.
@@ -118,22 +140,30 @@ def _wrap_clean_usage(original: Callable[..., None]) -> Callable[..., None]:
     return clean_usage
 
 
-def _not_held(left: list[_Left], ask: _Holds) -> list[_Left]:
+def _not_held(left: list[_Left], here: set[str], asked: _Asked) -> list[_Left]:
     """None after the first question that fails: Nova's lock is held, an answer may take long."""
     try:
-        return [each for each in left if not ask(each.instance_uuid, each.provider)]
+        # A server that is here keeps what its guest would be started with, whatever was lost.
+        wanted = {each.server: asked.wanted(each.server) for each in left if each.server in here}
+        spare = [each for each in left if each.dev.request_id not in wanted.get(each.server, ())]
+        return [each for each in spare if not asked.holds(each.server, each.provider)]
     except Exception as error:
         LOG.debug("asked who holds what was left behind: %s: %s", type(error).__name__, error)
         return []
 
 
 def _let_go(tracker: Any, left: _Left) -> None:
-    server, devices = left.instance_uuid, left.owners[left.instance_uuid]
-    LOG.info("%s was left behind by %s: free", left.dev.address, server)
+    devices = left.owners[left.server]
+    LOG.info("%s was left behind by %s: free", left.dev.address, left.server)
     devices.remove(left.dev)
     if not devices:
-        del left.owners[server]
+        del left.owners[left.server]
     tracker._free_device(left.dev)
+
+
+def _is_on_one_host(migration: Any) -> bool:
+    source = (migration.source_compute, migration.source_node)
+    return source == (migration.dest_compute, migration.dest_node)
 
 
 def _is_one_time_use(tracker: Any, dev: Any) -> bool:

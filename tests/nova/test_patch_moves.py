@@ -7,6 +7,7 @@ comes first is wrong in one of the two tests.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from unittest import mock
 import fixtures
 import pytest
 from nova import context, exception, objects
-from nova.compute import manager
+from nova.compute import manager, rpcapi
 from nova.pci import request as pci_request
 from nova.scheduler.client import report
 from nova.tests.fixtures import libvirt as fakelibvirt
@@ -24,7 +25,7 @@ from nova.tests.functional.api import client
 from nova.tests.functional.libvirt import base
 
 from nova_patch.said import LOG
-from tests.nova.patchcase import ALIAS, HOST, RELEASE, VENDOR, VF_PRODUCT, PatchCase
+from tests.nova.patchcase import ALIAS, HOST, MICROVERSION, RELEASE, VENDOR, VF_PRODUCT, PatchCase
 
 OTHER = "compute2"
 FIRST, SECOND = "0000:81:00.0", "0000:81:01.0"
@@ -336,6 +337,47 @@ class LeftBehind(MovesCase):
 
     def test_a_server_that_comes_back_keeps_its_drive_also_without(self) -> None:
         self._reverted(self._two_hosts(FIRST))
+
+    def _fails_to_resize_in_place(self) -> dict[str, Any]:
+        """Nova casts where its harness calls: the claim is not given up, the caller hears nothing.
+
+        The server had the first drive, and was given the second one.
+        """
+        if BACKPORT:
+            self.skipTest("placement < 14 refuses to move reserved devices")
+        self.flags(allow_resize_to_same_host=True)
+        self.start(drives=2)
+        self.set_reserved(0, address=FIRST)
+        server = self.boot()
+        self.set_reserved(0, address=SECOND)
+        finish = rpcapi.ComputeAPI.finish_resize
+
+        def cast(*args: Any, **kwargs: Any) -> None:
+            with contextlib.suppress(exception.NovaException):
+                finish(*args, **kwargs)
+
+        same = self._create_flavor(extra_spec={"pci_passthrough:alias": f"{ALIAS}:1"})
+        with mock.patch.object(rpcapi.ComputeAPI, "finish_resize", cast):
+            self.api.post_server_action(server["id"], {"resize": {"flavorRef": same}})
+            return self._wait_for_state_change(server, "ERROR")
+
+    def test_on_one_host_the_former_drive_is_let_go(self) -> None:
+        server = self._fails_to_resize_in_place()
+        assert sorted(self._claimed(server, HOST)) == [FIRST, SECOND]
+        self._run_periodics()
+        self._is_given(server, SECOND, HOST)
+        self.set_reserved(0, address=FIRST)
+        self.look_anew()
+        assert self.drive(FIRST) == (1, 0, 0)
+        self._reboot_server(server, hard=True)
+        assert self._claimed(server, HOST) == [SECOND]
+
+    def test_on_one_host_the_guests_drive_is_kept_whatever_was_lost(self) -> None:
+        server = self._fails_to_resize_in_place()
+        answer = self.placement.delete(f"/allocations/{server['id']}", version=MICROVERSION)
+        assert answer.status == 204
+        self._run_periodics()
+        assert self._claimed(server, HOST) == [SECOND]
 
     def test_other_devices_stay_as_nova_has_them(self) -> None:
         if BACKPORT:

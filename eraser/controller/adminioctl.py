@@ -19,7 +19,7 @@ from eraser.controller.passthru import (
     LOG_SMART,
     READS,
     STATUS_MASK,
-    means_later,
+    may_read_again,
 )
 from eraser.errors import DriveError
 from eraser.host.sysfs import Host
@@ -133,7 +133,7 @@ def submit(
         )  # fmt: skip
         status = host.devices.ioctl(descriptor, _ADMIN_CMD, command)
         left = deadline - host.clock.monotonic() - _PAUSE
-        if not means_later(status) or left <= 0:
+        if not may_read_again(status) or left <= 0:
             # The kernel writes the result, the last member, back into ``command``.
             return (
                 status & STATUS_MASK,

@@ -86,7 +86,7 @@ class AdminQueue:
             io=bool(io),
             timeout=timeout,
         )
-        done = self._run(argv, timeout, send)
+        done = self._run(argv, timeout, send, None if io else opcode)
         record = CommandRecord(
             argv=argv,
             opcode=opcode,
@@ -106,7 +106,9 @@ class AdminQueue:
         self._remember(record)
         return record, done.stdout if record.status == 0 else b""
 
-    def _run(self, argv: tuple[str, ...], timeout: float, send: bytes) -> Completed:
+    def _run(
+        self, argv: tuple[str, ...], timeout: float, send: bytes, opcode: int | None
+    ) -> Completed:
         """A drive that says "later" has done nothing: it is asked again within ``timeout``."""
         clock = self._machine.clock
         deadline = clock.monotonic() + timeout
@@ -114,7 +116,7 @@ class AdminQueue:
             done = self._machine.processes.run(
                 argv, timeout=timeout + EXIT_GRACE, stdin=send or None, pass_fds=self.keeps
             )
-            if not said_later(done.stderr) or clock.monotonic() >= deadline:
+            if not said_later(done.stderr, opcode) or clock.monotonic() >= deadline:
                 return done
             clock.sleep(LATER_PAUSE)
 

@@ -66,6 +66,8 @@ _STATUS = re.compile(r"\(0x([0-9a-fA-F]+)\)")
 _HOST_PATH = range(0x370, 0x380)
 """Path Related Status 70h to 7Fh, by the host (Base 2.0, figure 131): the drive has said nothing,
 so it has refused nothing either."""
+_UNSENT = 0x370
+"""Host Pathing Error."""
 _RESULT = re.compile(r"\bSuccess and result: 0x([0-9a-fA-F]{1,8})\b")
 
 
@@ -75,6 +77,14 @@ def means_later(status: int) -> bool:
     A drive that wakes, or formats, is no broken drive.
     """
     return status & STATUS_MASK in _LATER and not status & DO_NOT_RETRY
+
+
+def may_read_again(status: int) -> bool:
+    """Whether a command that changes nothing is worth another try: :func:`means_later`, or the
+    kernel did not send it. It gives up a command before it says in sysfs that it resets the
+    controller (``nvme_timeout``), and answers what comes in between itself, with 370h
+    (``nvme_fail_nonready_command``)."""
+    return means_later(status) or status & STATUS_MASK == _UNSENT
 
 
 class CommandError(DriveError):
@@ -146,10 +156,12 @@ def status_of(exit_code: int | None, stderr: str) -> int | None:
     return None if status in _HOST_PATH else status
 
 
-def said_later(stderr: str) -> bool:
-    """Whether nvme-cli ended with a status that :func:`means_later`; it prints all 15 bits."""
+def said_later(stderr: str, opcode: int | None = None) -> bool:
+    """Whether nvme-cli ended with a status that :func:`means_later`; it prints all 15 bits. With
+    the ``opcode`` of one of :data:`READS`, as :func:`may_read_again`."""
     found = _STATUS.findall(stderr)
-    return bool(found) and means_later(int(found[-1], 16))
+    again = may_read_again if opcode in READS else means_later
+    return bool(found) and again(int(found[-1], 16))
 
 
 def result_of(stderr: str) -> int | None:

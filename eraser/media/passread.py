@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from eraser.clock import Clock
-from eraser.controller.passthru import STATUS_MASK, means_later
+from eraser.controller.passthru import STATUS_MASK, may_read_again
 from eraser.media.iocommand import READ, Namespace, pages
 
 _PAUSE = 0.25
@@ -87,5 +87,5 @@ class PassthroughReader:
             # Copied only after a success: what a failed read left in memory is nobody's content.
             if status == 0:
                 into[:] = found
-            if not means_later(status) or not self.patience.wait():
+            if not may_read_again(status) or not self.patience.wait():
                 return status & STATUS_MASK

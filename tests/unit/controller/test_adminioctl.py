@@ -108,10 +108,14 @@ def test_a_drive_that_refuses_is_an_error(kernel: Kernel) -> None:
         reader(kernel).smart_log()
 
 
-def test_a_drive_that_says_later_is_asked_again_within_its_time(kernel: Kernel) -> None:
-    """Not longer, and not against Do Not Retry; each time it has what is left."""
+@pytest.mark.parametrize("status", [0x0024, 0x0370], ids=hex)
+def test_a_drive_that_says_later_is_asked_again_within_its_time(
+    kernel: Kernel, status: int
+) -> None:
+    """Not longer, and not against Do Not Retry; each time it has what is left. So it is where the
+    kernel did not send the command, as it was about to reset the controller."""
     kernel.answer = (SAMPLES / "smart.bin").read_bytes()
-    kernel.status = 0x0024
+    kernel.status = status
 
     class Waking(Later):
         def wakes(self) -> None:

@@ -101,3 +101,14 @@ def test_a_command_of_a_detached_child(
     os.close(lock)
     assert found is not None
     assert (found.exit_code, int(count.read_text())) == (exit_code, calls)
+
+
+@pytest.mark.parametrize(("opcode", "again"), [(0x06, True), (0x84, False)])
+def test_what_the_kernel_did_not_send_is_read_again(
+    tmp_path: Path, opcode: int, again: bool
+) -> None:
+    """It resets the controller, and does not say so yet. What changes the drive is decided anew."""
+    program, count = tool(tmp_path, 2, "0x370")
+    queue = AdminQueue(Host(nvme=program, clock=Pauses()), "0000:01:00.0", "/dev/nvme0", timeout=30)
+    record, _data = queue.admin(opcode, timeout=30.0)
+    assert (record.status, int(count.read_text())) == ((0, 3) if again else (None, 1))

@@ -514,5 +514,5 @@ def test_an_endpoint_with_or_without_its_version(program: Program, end: str) -> 
 
 def test_an_alarm_of_no_kind(site: Site, program: Program, capsys: Any) -> None:
     assert cli.main(["--config-file", str(site.file), "alarm", "list", "--code", "x\x1b"]) == 2
-    assert "expected one of chain-cut, " in capsys.readouterr().err
+    assert "expected one of allocation-left, chain-cut, " in capsys.readouterr().err
     failed(program("alarm", "list", "--code", "x\x1b"), 2, "code")

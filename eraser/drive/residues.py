@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from eraser.protocol.conclusions import buffers
-from eraser.protocol.conclusions.unallocated import manages
+from eraser.protocol.conclusions import buffers, unallocated
 from eraser.protocol.condition import Condition, FirmwareSlots
 from eraser.protocol.policy import Label
 from eraser.protocol.report import ControllerFacts
@@ -98,7 +97,7 @@ def _capacity(
     """Capacity in no namespace. Format erases namespaces; Sanitize alone reaches the rest."""
     if left is None:
         # No temporary namespace was tried, so nobody read what the drive told before the erase.
-        left = 0 if before is None else before.unallocated_bytes
+        left = unallocated.told(before)
     if left and achieved is Label.CLEAR:
         yield (
             f"Capacity: {left} bytes belonged to no namespace when the erase "
@@ -118,7 +117,7 @@ def _capacity_untold(
     not."""
     looks = [look for look in (before, after) if look is not None]
     told = any(look.total_bytes or look.unallocated_bytes for look in looks)
-    if told or achieved is None or not manages(*looks):
+    if told or achieved is None or not unallocated.manages(*looks):
         return
     reached = "Sanitize covers it" if achieved is Label.PURGE else "Format does not reach it"
     yield (

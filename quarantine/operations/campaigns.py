@@ -196,6 +196,11 @@ def begin(
                 f"campaign {name}: expected the slots of the preview, found it about others by "
                 f"now ({len(slots)} slots); look at the preview again"
             )
+        if not slots and parts.store.campaign(name) is None:
+            raise BadInputError(
+                f"campaign {name}: expected at least one slot that is as asked for, found none: is "
+                "a word of it misspelt? The preview shows the same"
+            )
         made = parts.store.begin_campaign(
             name,
             query=said,

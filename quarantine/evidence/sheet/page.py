@@ -69,7 +69,7 @@ def _note(body: Certificate) -> str:
     unseen = any(line.startswith(wording.NOT_SEEN) for line in body.exceptions)
     said += ["a technique was not seen"] if unseen else []
     said += ["not handed out"] if body.withheld else []
-    less = any(line.startswith("Downgraded: ") for line in body.exceptions)
+    less = any(line.startswith(("Downgraded: ", "Missing probe: ")) for line in body.exceptions)
     # Where nothing is to be warned of: whether the policy asked for just this, or let it pass.
     said = said or ["as the policy allows" if less else _WHOLE]
     alone = body.sanitization.attestation

@@ -584,7 +584,7 @@ def test_residues_name_what_nothing_clears(tmp_path: Path) -> None:
 
 
 def test_capacity_that_nobody_has_read_is_a_residue() -> None:
-    before = replace(condition(), unallocated_bytes=4096)
+    before = replace(condition(), unallocated_bytes=4096, total_bytes=1 << 20)
     (said,) = residues(before, condition(), Label.CLEAR)
     assert "4096 bytes belonged to no namespace when" in said
     (said,) = residues(before, condition(), Label.PURGE)
@@ -592,6 +592,12 @@ def test_capacity_that_nobody_has_read_is_a_residue() -> None:
     for label in Label:
         assert residues(before, condition(), label, left=0) == ()
         assert "512 bytes" in residues(before, condition(), label, left=512)[0]
+
+
+def test_capacity_beyond_all_that_there_is_is_no_residue() -> None:
+    """It is no figure: the certificate says elsewhere that nothing is known of it."""
+    before = replace(condition(), unallocated_bytes=1 << 30, total_bytes=1 << 20)
+    assert residues(before, condition(), Label.CLEAR) == ()
 
 
 def test_expectations_have_no_place_for_locks() -> None:

@@ -401,3 +401,11 @@ def test_a_quirk_of_format_makes_no_purge_less() -> None:
     assert signed.certificate.sanitization.downgrades == ()
     assert "skips format-crypto" in words
     assert "as the policy asks" in words
+
+
+def test_a_probe_that_could_not_be_planted_is_what_the_policy_allows() -> None:
+    assert REPORT.verification is not None
+    seen = replace(REPORT.verification, missing_probes=("canaries: write protected",))
+    words, _signed = rendered(replace(REPORT, verification=seen), Policy())
+    assert "as the policy allows" in words
+    assert "as the policy asks" not in words

@@ -237,6 +237,14 @@ def unknown(site: Site, slot: Slot, *, server: str | None = None) -> None:
     )
 
 
+def test_one_about_no_slot_is_not_begun(site: Site, plane: Plane) -> None:
+    """A word of it is misspelt: it would be done at once, with each of its slots erased."""
+    with pytest.raises(BadInputError, match="expected at least one slot that is as asked for"):
+        begin(plane)
+    filled(site)
+    assert begin(plane).slots == {"waiting": 4}
+
+
 def test_a_whole_campaign(site: Site, plane: Plane) -> None:
     filled(site)
     begun = begin(plane)

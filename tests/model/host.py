@@ -252,7 +252,7 @@ class Host:
         if here.instance == "starting":
             return  # read_idle: "its owner was let in a moment ago"
         driver = "vfio-pci" if here.instance == "on" or here.ghost == "on" else "nvme"
-        wanted = self._resting.wish(owner, driver, papers.incarnation(True))
+        wanted = self._resting.idle_action(owner, driver, papers.incarnation(True))
         self._needed(world, p, driver, wanted)
         if wanted is None or owner is None or owner.identity != identity(here.drive):
             return

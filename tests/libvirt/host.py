@@ -155,9 +155,18 @@ class Host:
         return codec.load(GateTestimony, shown, "gate status")
 
     def standing(self, defence: Defence) -> DefenceStanding:
-        """How one defence stands."""
-        (seen,) = [seen for seen in self.testimony().defences if seen.defence is defence]
-        return seen.standing
+        """How one defence stands. A look that ran out of its time, as on a busy machine, is made
+        again."""
+        found = DefenceStanding.UNKNOWN
+
+        def is_known() -> bool:
+            nonlocal found
+            (seen,) = [seen for seen in self.testimony().defences if seen.defence is defence]
+            found = seen.standing
+            return found is not DefenceStanding.UNKNOWN
+
+        wait_until(is_known, f"a word on {defence}", PATIENCE)
+        return found
 
     def seen(self, name: str) -> DomainSeen:
         """A domain that names drives, as the host tells of it."""

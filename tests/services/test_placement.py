@@ -12,7 +12,13 @@ from eraser.protocol.identity import Slot
 from quarantine.cloud import custody
 from quarantine.cloud.placement import Placement
 from quarantine.doors import new_uuid
-from quarantine.errors import BadInputError, ConflictError, QuarantineError, UnavailableError
+from quarantine.errors import (
+    BadInputError,
+    ConflictError,
+    OwnSetupError,
+    QuarantineError,
+    UnavailableError,
+)
 from tests.lab.services.faults import Fault, FaultProxy, Kind
 from tests.lab.services.placement import PlacementServer, write_clouds_yaml
 from tests.services.pool import ADDRESS, Pool
@@ -191,7 +197,7 @@ def test_a_put_keeps_the_whole_record_and_a_stale_one_is_a_conflict(pool: Pool) 
         (Fault(Kind.STATUS, status=500), UnavailableError),
         (Fault(Kind.STATUS, status=503), UnavailableError),
         (Fault(Kind.STATUS, status=429), UnavailableError),
-        (Fault(Kind.STATUS, status=403), BadInputError),
+        (Fault(Kind.STATUS, status=403), OwnSetupError),
         (Fault(Kind.STATUS, status=400), BadInputError),
         (Fault(Kind.CLOSE), UnavailableError),
     ],

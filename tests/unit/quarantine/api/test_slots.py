@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from falcon import testing
-from quarantine.service.container import Assembly
 
 from eraser.protocol.identity import Slot
 from eraser.protocol.report import Step
@@ -25,6 +24,7 @@ from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Event
 from quarantine.rules import holds
+from quarantine.service.assembly import Assembly
 from tests.unit.quarantine.api.client import (
     ADMIN,
     DRIVE,

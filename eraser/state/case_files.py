@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from eraser.errors import BadInputError
 from eraser.protocol import codec
@@ -61,8 +62,15 @@ class CaseRequest:
             for quirk in self.policy.quirks
             if quirk.skip or quirk.purge_methods or quirk.clear_methods
         )
-        policy = dataclasses.replace(self.policy, limits=Limits(), quirks=quirks)
+        policy = dataclasses.replace(self.policy, limits=_ANY_LIMITS, quirks=quirks)
         return codec.digest([self.order_id, self.slot, self.generation, self.nonce, policy])
+
+
+_ANY_LIMITS: Final = Limits(
+    command=30.0, format=3600.0, sanitize=86400.0, stuck=900.0, poll=0.5, ready=60.0
+)
+"""In the place of a policy's own. Never to be changed, whatever the defaults become: journals have
+the digest, and a case that an earlier release began would be begun anew."""
 
 
 @dataclass(frozen=True)

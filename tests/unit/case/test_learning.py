@@ -16,6 +16,7 @@ from eraser.erase.plan import Capabilities, FormatTarget
 from eraser.erase.sanitize import patience
 from eraser.protocol import codec
 from eraser.protocol.conclusions.applied import apply
+from eraser.protocol.identity import Slot
 from eraser.protocol.policy import LimitOverrides, Limits, Method, Policy, Quirk
 from eraser.protocol.report import Verdict
 from tests.unit.case.bed import Bed, bed
@@ -127,3 +128,14 @@ def test_what_a_person_says_now_counts_more_than_a_quirk(tmp_path: Path) -> None
     request = cli_erase._request(parser.parse_args([*words, "--stuck-after", "5"]))
     limits = apply(request.policy, 1, "M", "F").limits
     assert (limits.stuck, limits.ready, request.policy.limits.stuck) == (5, 30, 5)
+
+
+def test_a_case_that_an_earlier_release_began_is_the_same_work() -> None:
+    """Journals have the digest: with another one the upgrade of a host would begin its cases anew.
+    It is of the release before the default of ``ready`` was raised (79ba56b5), computed there."""
+    slot = Slot("host", "0000:01:00.0")
+    for limits in (Limits(), Limits(ready=60.0)):
+        request = dataclasses.replace(REQUEST, slot=slot, policy=Policy(limits=limits))
+        assert request.same_work == (
+            "968d508b727815e04d2fde45c6fb3c81f79f97cf7c0bf772ec70fdd66b35cbb0"
+        )

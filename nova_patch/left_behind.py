@@ -28,7 +28,7 @@ from nova.compute import resource_tracker
 from nova.pci import manager
 
 from .replacements import Replacement, unbroken
-from .said import LOG
+from .said import LOG, once
 
 ERROR = "error"
 """Of a migration that failed; ``nova/db/main/api.py``,
@@ -148,7 +148,7 @@ def _not_held(left: list[_Left], here: set[str], asked: _Asked) -> list[_Left]:
         spare = [each for each in left if each.dev.request_id not in wanted.get(each.server, ())]
         return [each for each in spare if not asked.holds(each.server, each.provider)]
     except Exception as error:
-        LOG.debug("asked who holds what was left behind: %s: %s", type(error).__name__, error)
+        once("who holds what was left behind is not known: %s: %s", type(error).__name__, error)
         return []
 
 

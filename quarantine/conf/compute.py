@@ -54,7 +54,7 @@ When to raise it: where lists of a host's servers take longer than that.
         help="""
 Whether Nova is asked before an order is sent, and before it is sent again. A host's answers serve
 all its slots for some seconds. While something is wrong, or Nova does not answer, the slot waits
-and its detail says for what.
+and its detail says for what. People are also called for a slot in use by whom Nova has forgotten.
 
 When to switch off: never in production, unless Nova's API cannot be reached from here at all. Then
 a guest that runs on after a delete or an evacuation is only noticed by its own host, which refuses

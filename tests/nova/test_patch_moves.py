@@ -220,16 +220,22 @@ class LeftBehind(MovesCase):
         self.boot()
         assert self.drive() == (1, 1, 1)
 
-    def test_after_an_evacuation_too(self) -> None:
-        """The migration found no host, so its row names the server's own alone."""
+    def _found_no_host(self) -> dict[str, Any]:
+        """A server whose migration failed for want of another host; then there is one."""
         if BACKPORT:
             self.skipTest("placement < 14 refuses to move reserved devices")
         self.start()
         self.certify()
         server = self.boot()
         self._fails_to_migrate(server)
+        server = self._wait_for_state_change(server, "ACTIVE")
         self.start(drives=2, host=OTHER)
         self.set_reserved(0, OTHER, FIRST)
+        return server
+
+    def test_after_an_evacuation_too(self) -> None:
+        """The migration found no host, so its row names the server's own alone."""
+        server = self._found_no_host()
         self.computes[HOST].stop()
         service = self.admin_api.get_services(binary="nova-compute", host=HOST)[0]
         self.admin_api.put_service_force_down(service["id"], True)
@@ -324,16 +330,7 @@ class LeftBehind(MovesCase):
 
     def test_a_server_that_comes_back_keeps_its_drive(self) -> None:
         """An older migration of it failed; the one that is reverted is in no list of Nova's."""
-        if BACKPORT:
-            self.skipTest("placement < 14 refuses to move reserved devices")
-        self.start()
-        self.certify()
-        server = self.boot()
-        self._fails_to_migrate(server)
-        server = self._wait_for_state_change(server, "ACTIVE")
-        self.start(drives=2, host=OTHER)
-        self.set_reserved(0, OTHER, FIRST)
-        self._reverted(server)
+        self._reverted(self._found_no_host())
 
     def test_a_server_that_comes_back_keeps_its_drive_also_without(self) -> None:
         self._reverted(self._two_hosts(FIRST))

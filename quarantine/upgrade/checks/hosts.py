@@ -164,9 +164,10 @@ HOST_CHECKS: Final = (
         "nova-compute has the patch of this release",
         FindingLevel.WARNING,
         (27, 28),
-        "Before version 6 a reverted migration is seen late. Before version 5 Placement offers "
-        "what nobody can claim where device_spec names functions of a drive in custody. "
-        "Before version 4 Nova un-reserves a drive when it rewrites its record. "
+        "Before version 7 a drive that a failed migration left behind is erased without end, and "
+        "never sold. Before version 6 a reverted migration is seen late. Before version 5 "
+        "Placement offers what nobody can claim where device_spec names functions of a drive in "
+        "custody. Before version 4 Nova un-reserves a drive when it rewrites its record. "
         "Before version 3 a server that moves got whatever drive nova-compute called free: "
         "resized on its own host a dirty one, which only the gate stops; elsewhere the move "
         "fails. Before version 2 a held drive that is absent stops its host.",

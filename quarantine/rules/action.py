@@ -134,6 +134,7 @@ class ServiceLimits:
     unknown_grace: float = 300.0
     """A host may leave its defences unknown for so long before people are called."""
     overdue_after: float = 21600.0
+    order_seconds: float = 172800.0
     safety_interval: float = 10.0
     request_timeout: float = 30.0
     """Of Placement: what a pass may take that was never measured."""
@@ -156,6 +157,7 @@ class ServiceLimits:
             defences=frozenset(map(Defence, conf.gate.required_defences)),
             unknown_grace=conf.gate.unknown_grace,
             overdue_after=conf.erase.overdue_after,
+            order_seconds=conf.erase.order_seconds,
             safety_interval=conf.detection.safety_interval,
             request_timeout=conf.placement.request_timeout,
             silent_after=conf.detection.silent_after,

@@ -145,6 +145,7 @@ RECALLED = replace(CLEAN, recall="its host calls the ticket void: the drive vani
 CLAIMED = replace(CLEAN, claimed="domain 'x' names the drive on its host")
 UNASKED, HAUNTED = replace(CLEAN, ghosts=None), replace(CLEAN, ghosts=("server s runs",))
 SILENT = "its host has said nothing of the order for more than 27.7778 h"
+UNENDED = "its host has the order, and has not finished it in more than 48 h"
 STUCK = "no step for more than 27.7778 h; its detail or the log says why"
 UNCHECKED, UNBURNT = replace(CLEAN, burns=None), replace(CLEAN, burns=False)
 BY_ADA = replace(CLEAN, held_by=Initiator("ada"))
@@ -532,6 +533,26 @@ TABLE = (
         entered=1e5 + 1,
         heard=5,
         alarmed=SILENT,
+    ),
+    # Its case dies before it reports, again and again: each hello names the order all the same.
+    Row(
+        "host names it, and never ends it",
+        WORKING,
+        HELD_BY_US,
+        ActionKind.AMEND,
+        alarm=True,
+        ordered=9e4,
+        entered=172_801,
+        heard=5,
+    ),
+    Row(
+        "host names it, and never ends it, known",
+        WORKING,
+        HELD_BY_US,
+        ActionKind.NOTHING,
+        entered=172_801,
+        heard=5,
+        alarmed=UNENDED,
     ),
     Row(
         "waiting for long",

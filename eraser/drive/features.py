@@ -10,7 +10,13 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from eraser.controller.nvme import Controller
-from eraser.controller.passthru import FEATURE_CURRENT, FEATURE_DEFAULT, FEATURE_SAVED, CommandError
+from eraser.controller.passthru import (
+    FEATURE_CAPABILITIES,
+    FEATURE_CURRENT,
+    FEATURE_DEFAULT,
+    FEATURE_SAVED,
+    CommandError,
+)
 from eraser.drive import hostmetadata
 from eraser.protocol.profile import FEATURE_DATA_BYTES, Comparator, FeatureRule
 
@@ -101,6 +107,19 @@ FEATURES = (
 
 KNOWN = {known.fid: known for known in FEATURES}
 
+LASTING = frozenset(
+    {0x03, 0x05, 0x10, 0x12, 0x13, 0x17, 0x18, 0x19, 0x1A, 0x1B, 0x1C, 0x1D, 0x1F, 0x20}
+    | {0x78, 0x79, 0x82}
+)
+"""Features whose current value may outlive resets though nobody saved it: persistent ones of drives
+that do not save them (Base 2.1, 4.4 and figure 385; NVM 1.1, figure 91), and those of a wider scope
+than the controller, where one of several is reset (Base 2.1, figure 125). Linux sets none of them:
+what differs from the saved value is nobody's who is to be trusted. What its driver does set (02h,
+06h, 07h, 0Bh to 0Eh, 16h, 81h) goes with each reset, and is not here."""
+
+SAVEABLE, NAMESPACE_SPECIFIC, CHANGEABLE = 1 << 0, 1 << 1, 1 << 2
+"""Supported Capabilities, dword 0 (Base 2.0, figure 196)."""
+
 PER_NAMESPACE = frozenset(known.fid for known in FEATURES if known.per_namespace)
 
 
@@ -128,7 +147,7 @@ def features(controller: Controller, wanted: tuple[FeatureRule, ...]) -> tuple[F
             asked = replace(rule, nsid=active[0])
         other = read(controller, asked, saves=saves)
         if other is not None:
-            found.append(_own_default(controller, asked, other) if saves else other)
+            found.append(_in_its_place(controller, asked, other) if saves else other)
     return tuple(found)
 
 
@@ -142,9 +161,9 @@ def read(controller: Controller, rule: FeatureRule, *, saves: bool) -> FeatureRu
 
     Raises ``DriveError`` where it does not answer.
     """
-    known = known_of(rule)
+    saved = saves and known_of(rule).saved and not rule.current
     # The saved value is what outlives a reset; some drives save features and refuse this one's.
-    for select in (FEATURE_SAVED, FEATURE_CURRENT) if saves and known.saved else (FEATURE_CURRENT,):
+    for select in (FEATURE_SAVED, FEATURE_CURRENT) if saved else (FEATURE_CURRENT,):
         found = read_as(controller, rule, select)
         if found is not None:
             return found
@@ -176,14 +195,49 @@ def read_as(controller: Controller, rule: FeatureRule, select: int) -> FeatureRu
     )
 
 
-def _own_default(controller: Controller, rule: FeatureRule, found: FeatureRule) -> FeatureRule:
-    """``rule`` where the drive has what it says is its default: nobody has left that there."""
-    if known_of(rule).own_default and not same(rule, found):
-        # Asked only where the values differ: most drives are spared the question.
-        default = read_as(controller, rule, FEATURE_DEFAULT)
-        if default is not None and same(default, found):
-            return rule
-    return found
+def capabilities(controller: Controller, fid: int) -> int | None:
+    """What the drive says that can be done with a feature; None where it refuses."""
+    try:
+        return controller.feature(fid, select=FEATURE_CAPABILITIES)[0]
+    except CommandError as error:
+        if not error.status:
+            raise
+        return None
+
+
+def saveable(controller: Controller, fid: int) -> bool:
+    """Whether the drive says that it saves a feature."""
+    return bool((capabilities(controller, fid) or 0) & SAVEABLE)
+
+
+def _in_its_place(controller: Controller, rule: FeatureRule, found: FeatureRule) -> FeatureRule:
+    """``found``, or where that is as it should be the value beside it: of what lasts unsaved, the
+    saved value and the one in force are both compared."""
+    known = known_of(rule)
+    found = _default_as_good(controller, rule, found, known.own_default)
+    if rule.fid not in LASTING or not same(rule, found):
+        return found
+    select = FEATURE_SAVED if rule.current else FEATURE_CURRENT
+    beside = read_as(controller, rule, select)
+    if beside is None or same(rule, beside):
+        return found
+    unsaved = not saveable(controller, rule.fid)
+    # Whatever a drive says of a saved value that it does not have, nobody has left it there.
+    if unsaved and rule.current:
+        return found
+    # Nor its default, which an older profile may not have.
+    return _default_as_good(controller, rule, beside, known.own_default or unsaved)
+
+
+def _default_as_good(
+    controller: Controller, rule: FeatureRule, found: FeatureRule, as_good: bool
+) -> FeatureRule:
+    """``rule`` where the drive has what it says is its default, and that is as good."""
+    # Asked only where the values differ: most drives are spared the question.
+    if not as_good or same(rule, found):
+        return found
+    default = read_as(controller, rule, FEATURE_DEFAULT)
+    return rule if default is not None and same(default, found) else found
 
 
 def same(one: FeatureRule, other: FeatureRule) -> bool:

@@ -6,9 +6,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from eraser.controller.nvme import Controller
-from eraser.controller.passthru import FEATURE_CAPABILITIES, LOG_FEATURES, CommandError
+from eraser.controller.passthru import LOG_FEATURES, CommandError
 from eraser.controller.spec import IdentifyController, SmartLog
-from eraser.drive.features import FEATURES, KNOWN, KnownFeature, read, same
+from eraser.drive.features import (
+    CHANGEABLE,
+    FEATURES,
+    KNOWN,
+    LASTING,
+    NAMESPACE_SPECIFIC,
+    SAVEABLE,
+    KnownFeature,
+    capabilities,
+    read,
+    same,
+    saveable,
+)
 from eraser.protocol.profile import Comparator, FeatureRule
 
 MAX_NAMESPACES = 32
@@ -23,10 +35,6 @@ _OTHERS = (
 sets with every start (queues 07h, 09h, events 0Bh, power states 0Ch, host memory 0Dh, the time 0Eh,
 host behavior 16h), and what moves by itself or is no state (14h, 1Eh, 21h)."""
 
-_NAMESPACE_SPECIFIC, _CHANGEABLE = 1 << 1, 1 << 2
-_SAVEABLE = 1 << 0
-"""Supported Capabilities, dword 0 (Base 2.0, figure 196)."""
-
 _UNDER = 1 << 20
 _SENSOR = 16
 """Feature 04h, dword 11 (Base 2.0, 5.27.1.3): THSEL 21:20, TMPSEL 19:16."""
@@ -38,7 +46,7 @@ _LOG_BYTES = 1024
 
 
 def survey(controller: Controller) -> tuple[FeatureRule, ...]:
-    """Every feature that a tenant can change, as saved (as it is where nothing is saved).
+    """Every feature that a tenant can change, as saved (as it is where it is not saved).
 
     What the drive does not have is left out. One that nobody knows is compared only where the drive
     calls it changeable, and where two looks agree: counters move by themselves. Raises
@@ -48,16 +56,32 @@ def survey(controller: Controller) -> tuple[FeatureRule, ...]:
     active = controller.active_namespaces()[:MAX_NAMESPACES]
     found: list[FeatureRule] = []
     for known in FEATURES:
-        for rule in _places(controller, identify, known, active):
-            there = read(controller, rule, saves=identify.saves_features)
-            if there is None:
-                # A refusal in one place is one in all: more questions would only fill the drive's
-                # error log.
-                break
-            found.append(there)
+        found += _known(controller, identify, known, active)
     if identify.saves_features:
         found += _others(controller, active)
     return tuple(found)
+
+
+def _known(
+    controller: Controller,
+    identify: IdentifyController,
+    known: KnownFeature,
+    active: tuple[int, ...],
+) -> Iterator[FeatureRule]:
+    """The feature in each of its places; nothing where the drive does not have it."""
+    saves, unsaved = identify.saves_features, None
+    for rule in _places(controller, identify, known, active):
+        there = read(controller, rule, saves=saves)
+        if there is None:
+            # A refusal in one place is one in all: more questions would only fill the drive's error
+            # log.
+            return
+        if unsaved is None:
+            # Its saved value would be the default (Base 2.1, 4.4), whatever is in force.
+            unsaved = saves and known.fid in LASTING and not saveable(controller, known.fid)
+        if unsaved:
+            there = read(controller, replace(rule, current=True), saves=saves) or there
+        yield there
 
 
 def _places(
@@ -99,17 +123,12 @@ def _others(controller: Controller, active: tuple[int, ...]) -> list[FeatureRule
         # first.
         if fid in KNOWN or (listed is not None and fid not in listed):
             continue
-        try:
-            can, _data = controller.feature(fid, select=FEATURE_CAPABILITIES)
-        except CommandError as error:
-            if not error.status:
-                raise
-            continue
+        can = capabilities(controller, fid) or 0
         # What nobody can change, no tenant has changed.
-        if can & _CHANGEABLE:
+        if can & CHANGEABLE:
             name = "vendor specific" if fid in _VENDOR else "feature"
-            rule = FeatureRule(fid, name, 0, current=not can & _SAVEABLE)
-            nsids = active if can & _NAMESPACE_SPECIFIC else (0,)
+            rule = FeatureRule(fid, name, 0, current=not can & SAVEABLE)
+            nsids = active if can & NAMESPACE_SPECIFIC else (0,)
             rules += [replace(rule, nsid=nsid) for nsid in nsids]
     # All are read, then all again: between two looks at one feature other commands have passed.
     first = [read(controller, rule, saves=True) for rule in rules]

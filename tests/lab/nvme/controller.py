@@ -76,7 +76,7 @@ class Controller:
     def reset(self, how: Reset | None = Reset.CONTROLLER) -> None:
         """Controller Level Reset (Base 3.7.2) of this function; None: part of a wider one."""
         self.drive.formatter.halt(self)
-        self.drive.features.reset()
+        self.drive.features.reset(whole=not (how and self.drive.profile.other_controllers))
         if self.drive.state.firmware.by_controller and self.drive.state.firmware.waits:
             self.drive.state.firmware.activate()
             self.drive.save()

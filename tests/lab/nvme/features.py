@@ -27,6 +27,12 @@ class FeatureRule:
 
     default: int = 0
     saveable: bool = True
+    lasting: bool = False
+    """Not saveable, and its current value outlives resets and power cycles (Base 2.1, figure 385).
+    """
+    shared: bool = False
+    """Of a scope wider than a controller: what is not saved outlives the reset of one of several.
+    """
     per_namespace: bool = False
     data_length: int = 0
     changeable: bool = True
@@ -46,7 +52,7 @@ RULES: dict[int, FeatureRule] = {
     Fid.ARBITRATION: FeatureRule(),
     Fid.POWER_MANAGEMENT: FeatureRule(),
     Fid.TEMPERATURE_THRESHOLD: FeatureRule(default=343),
-    Fid.ERROR_RECOVERY: FeatureRule(per_namespace=True),
+    Fid.ERROR_RECOVERY: FeatureRule(shared=True, per_namespace=True),
     Fid.WRITE_CACHE: FeatureRule(default=1),
     Fid.NUMBER_OF_QUEUES: FeatureRule(default=_QUEUES, saveable=False),
     Fid.INTERRUPT_COALESCING: FeatureRule(),
@@ -55,7 +61,7 @@ RULES: dict[int, FeatureRule] = {
     Fid.ASYNC_EVENTS: FeatureRule(saveable=False),
     Fid.TIMESTAMP: FeatureRule(saveable=False, data_length=8),
     Fid.KEEP_ALIVE: FeatureRule(saveable=False),
-    Fid.SANITIZE_CONFIG: FeatureRule(),
+    Fid.SANITIZE_CONFIG: FeatureRule(shared=True),
     Fid.ENHANCED_CONTROLLER_METADATA: _METADATA,
     Fid.CONTROLLER_METADATA: _METADATA,
     Fid.NAMESPACE_METADATA: replace(_METADATA, per_namespace=True),
@@ -64,13 +70,13 @@ RULES: dict[int, FeatureRule] = {
 }
 
 MANY: dict[int, FeatureRule] = {
-    Fid.LBA_RANGES: FeatureRule(per_namespace=True, data_length=4096, of_its_own=True),
-    Fid.READ_RECOVERY: FeatureRule(default=4, in_dword_12=True),
+    Fid.LBA_RANGES: FeatureRule(shared=True, per_namespace=True, data_length=4096, of_its_own=True),
+    Fid.READ_RECOVERY: FeatureRule(shared=True, default=4, in_dword_12=True),
     Fid.LBA_STATUS: FeatureRule(),
-    Fid.DATA_PLACEMENT: FeatureRule(in_dword_12=True),
-    Fid.ADMIN_LABEL: FeatureRule(per_namespace=True, data_length=256),
-    Fid.MANAGEMENT_ADDRESS: FeatureRule(data_length=512),
-    Fid.AGENT_ADDRESS: FeatureRule(data_length=512),
+    Fid.DATA_PLACEMENT: FeatureRule(shared=True, in_dword_12=True),
+    Fid.ADMIN_LABEL: FeatureRule(shared=True, per_namespace=True, data_length=256),
+    Fid.MANAGEMENT_ADDRESS: FeatureRule(shared=True, data_length=512),
+    Fid.AGENT_ADDRESS: FeatureRule(shared=True, data_length=512),
     Fid.VENDOR_ERRORS: FeatureRule(data_length=32),
     Fid.VENDOR_COUNTER: FeatureRule(counts=True),
     Fid.VENDOR_POWER: FeatureRule(default=2),
@@ -80,7 +86,7 @@ MANY: dict[int, FeatureRule] = {
 
 
 class Features:
-    """Feature values of one drive. A controller reset forgets all that was not saved."""
+    """Feature values of one drive. A reset forgets what was neither saved nor lasts by itself."""
 
     def __init__(self, drive: Drive) -> None:
         self._drive = drive
@@ -97,9 +103,15 @@ class Features:
             del found[Fid.WRITE_CACHE]
         return found
 
-    def reset(self) -> None:
-        """Current values become the saved ones, or the defaults."""
-        self._current.clear()
+    def reset(self, *, whole: bool = True) -> None:
+        """Current values become the saved ones, or the defaults (Base 2.1, 4.4, figure 124).
+
+        Not ``whole``: of one controller of several, which leaves what is not its own (figure 125).
+        """
+        rules = self.rules
+        for key in list(self._current):
+            if whole or not rules[int(key.split("/")[0], 16)].shared:
+                del self._current[key]
 
     def current(self, fid: Fid, nsid: int = 0) -> int:
         """The value in force."""
@@ -135,7 +147,7 @@ class Features:
             _SELECT_DEFAULT: default,
             # Of what is not saveable the default (Base 4.4), whatever the drive keeps of it.
             _SELECT_SAVED: self._drive.state.features.get(key, default)
-            if not rule.metadata
+            if not rule.metadata and not rule.lasting
             else default,
         }.get(select) or self._lookup(key, rule)
         data = bytes.fromhex(found.data).ljust(rule.data_length, b"\0")
@@ -170,7 +182,7 @@ class Features:
         if fid == Fid.NUMBER_OF_QUEUES:
             return Reply(dw0=_QUEUES)
         data = pull(host, rule.data_length).hex() if rule.data_length else ""
-        keep = save or (rule.metadata and self._drive.profile.keeps_metadata)
+        keep = save or rule.lasting or (rule.metadata and self._drive.profile.keeps_metadata)
         values = {}
         for nsid in targets:
             key = _key(fid, nsid, command.cdw11)

@@ -18,7 +18,7 @@ from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.profile import SanitizeProfile
 from tests.lab.nvme.spec import Fid
 from tests.lab.nvme.state import SavedFeature
-from tests.unit.case.bed import Bed, mortal
+from tests.unit.case.bed import Bed, Firmware, mortal
 from tests.unit.case.test_restore import ONE_METHOD, fit, make_bed
 from tests.unit.controller.labdrive import FULL, lab_controller
 
@@ -36,6 +36,11 @@ TEXTS = {
     "address of an agent": Fid.AGENT_ADDRESS,
     "LBA ranges": Fid.LBA_RANGES,
     "vendor's error injection": Fid.VENDOR_ERRORS,
+}
+UNSAVED = {
+    "level of read recovery": (Fid.READ_RECOVERY, 15, ""),
+    "label of a namespace": (Fid.ADMIN_LABEL, 0, "hello, next tenant"),
+    "address of an agent": (Fid.AGENT_ADDRESS, 0, "hello, next tenant"),
 }
 THRESHOLDS = {"over": 0, "under": 0x10, "sensor 1, over": 1, "sensor 1, under": 0x11}
 
@@ -71,6 +76,92 @@ def test_a_text_is_gone(bed: Bed, name: str) -> None:
     bed.leave(Leftovers(texts={fid: "hello, next tenant"}))
     fit(bed.run())
     assert "hello" not in bytes.fromhex(saved(bed, fid).data).decode("latin-1")
+
+
+def unsaved(monkeypatch: pytest.MonkeyPatch, fid: int, **others: Any) -> None:
+    """The drive does not save this feature, and keeps what it was set to."""
+    rule = replace(labfeatures.MANY[fid], saveable=False, lasting=True, **others)
+    monkeypatch.setitem(labfeatures.MANY, fid, rule)
+
+
+def in_force(bed: Bed, fid: int) -> tuple[int, bytes]:
+    nsid = int(labfeatures.MANY[fid].per_namespace)
+    reply = bed.bench.admin(0x0A, nsid=nsid, cdw10=fid)
+    return reply.dw0, reply.data or b""
+
+
+@pytest.mark.parametrize("name", UNSAVED)
+@pytest.mark.parametrize("known", [True, False], ids=["profile", "older profile"])
+def test_what_lasts_without_being_saved_is_set_back(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, name: str, known: bool
+) -> None:
+    """A question for the saved value of such a feature is answered with the default."""
+    fid, value, text = UNSAVED[name]
+    unsaved(monkeypatch, fid)
+    if known:
+        bed.profile = bed.approved()
+        assert [rule.current for rule in bed.profile.features if rule.fid == fid] == [True]
+    before = in_force(bed, fid)
+    if text:
+        bed.leave(Leftovers(texts={fid: text}))
+    else:
+        bed.leave(Leftovers(features={fid: value}))
+    bed.bench.drive.features.reset()
+    assert in_force(bed, fid) != before
+    fit(bed.run())
+    bed.bench.drive.features.reset()
+    assert in_force(bed, fid) == before
+
+
+@pytest.mark.parametrize("fid", [Fid.READ_RECOVERY, Fid.AGENT_ADDRESS, Fid.ADMIN_LABEL])
+def test_what_one_of_several_controllers_resets_over_is_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fid: int
+) -> None:
+    """A tenant sets it without saving it: it lasts until the next power cycle."""
+    made = make_bed(tmp_path, monkeypatch, replace(MANY, other_controllers=(2,)))
+    before, nsid = in_force(made, fid), int(labfeatures.MANY[fid].per_namespace)
+    text = b"hello".ljust(labfeatures.MANY[fid].data_length, b"\0")
+    made.bench.admin(0x09, text, nsid=nsid, cdw10=fid, cdw12=15)
+    assert in_force(made, fid) != before
+    fit(made.run())
+    assert in_force(made, fid) == before
+
+
+def nonsense(fid: int) -> Firmware:
+    """It answers a question for the saved value of what it does not save with zeros."""
+
+    def firmware(opcode: int, words: dict[str, Any], done: Callable[[], Answer]) -> Answer:
+        asked = (opcode, words["cdw10"]) == (0x0A, fid | 2 << 8)
+        return replace(done(), dw0=0) if asked else done()
+
+    return firmware
+
+
+def test_a_value_of_the_makers_own_is_the_profiles(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what is not saved the value in force counts, though the default is another one."""
+    unsaved(monkeypatch, Fid.READ_RECOVERY)
+    bed.leave(Leftovers(features={Fid.READ_RECOVERY: 7}))
+    bed.profile = bed.approved()
+    bed.firmware = nonsense(Fid.READ_RECOVERY)
+    report = bed.run()
+    fit(report)
+    assert bed.sent(report) == ["84"]
+
+
+def test_a_default_that_an_older_profile_has_not_is_nobodys(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has what the drive said of a value that it does not save, which may be nonsense."""
+    fid = Fid.READ_RECOVERY
+    unsaved(monkeypatch, fid)
+    rules = (replace(r, value=0) if r.fid == fid else r for r in bed.profile.features)
+    bed.profile = replace(bed.profile, features=tuple(rules))
+    bed.firmware = nonsense(fid)
+    report = bed.run()
+    fit(report)
+    assert bed.sent(report) == ["84"]
 
 
 @pytest.mark.parametrize("name", THRESHOLDS)

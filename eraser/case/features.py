@@ -7,8 +7,9 @@ from typing import Any
 from eraser.case.entries import Sent
 from eraser.case.session import CaseSession
 from eraser.controller.passthru import FEATURE_DEFAULT
-from eraser.drive import hostmetadata, manage
+from eraser.drive import bootlocks, hostmetadata, manage
 from eraser.drive.features import differing, known_of, read_as
+from eraser.drive.inquiry import FEATURE_WRITE_PROTECTION
 from eraser.drive.profile import is_of
 from eraser.errors import DriveError
 from eraser.protocol.profile import FeatureRule
@@ -18,10 +19,6 @@ _NOT_SAVED = frozenset({0x02, 0x10D})
 """Invalid Field, Feature Identifier Not Saveable (Base 2.0, figures 126 and 128): drives that save
 none of a feature answer the one or the other."""
 
-_PROTECTIONS = frozenset({0x84, 0x85})
-"""Write protection of namespaces and of boot partitions: some of their values last for ever, so a
-profile's word is compared and never sent."""
-
 
 def mend(session: CaseSession, found: ControllerFacts, rules: tuple[FeatureRule, ...]) -> bool:
     """Sets features back to the profile's values, saved where the drive saves them.
@@ -30,11 +27,12 @@ def mend(session: CaseSession, found: ControllerFacts, rules: tuple[FeatureRule,
     from it is named by the last look, as is what the drive refuses.
     """
     controller, profile = session.controller, session.request.profile
-    # What the drive does not have (None) and what may last for ever is left to the last look.
+    # What the drive does not have (None) is left to the last look. So is write protection of
+    # namespaces: one of its states lasts for ever, and a profile's word is never sent.
     wanted = [
         (rule, other)
         for rule, other in differing(profile.features, rules)
-        if other is not None and rule.fid not in _PROTECTIONS
+        if other is not None and rule.fid != FEATURE_WRITE_PROTECTION
     ]
     if not wanted or not is_of(profile, controller.identity(), found):
         return False
@@ -45,6 +43,10 @@ def mend(session: CaseSession, found: ControllerFacts, rules: tuple[FeatureRule,
             for change in _metadata(rule, other):
                 words = {"send": change.data, "note": change.note}
                 _set(session, rule.fid, change.cdw11, other.nsid, save=saves, **words)
+        elif rule.fid == bootlocks.FEATURE:
+            locks = bootlocks.relocked(rule.value, other.value)
+            if locks:
+                _set(session, rule.fid, locks, other.nsid, save=False)
         # With a digest alone nobody knows the bytes to send.
         elif not rule.digest or rule.complete:
             _set_value(session, rule, other, save=saves and known.saved)

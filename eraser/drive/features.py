@@ -17,7 +17,7 @@ from eraser.controller.passthru import (
     FEATURE_SAVED,
     CommandError,
 )
-from eraser.drive import hostmetadata
+from eraser.drive import bootlocks, hostmetadata
 from eraser.protocol.profile import FEATURE_DATA_BYTES, Comparator, FeatureRule
 
 
@@ -101,7 +101,7 @@ FEATURES = (
     KnownFeature(0x80, "software progress marker", Comparator.REPORTED),
     KnownFeature(0x83, "reservation persistence", per_namespace=True, saved=False),
     KnownFeature(0x84, "namespace write protection", per_namespace=True, saved=False),
-    KnownFeature(0x85, "boot partition write protection", saved=False),
+    KnownFeature(bootlocks.FEATURE, "boot partition write protection", saved=False),
 )
 """By number (Base 2.1, figure 385; NVM 1.0, figure 81)."""
 

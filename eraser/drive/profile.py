@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from eraser.drive import hostmetadata
+from eraser.drive import bootlocks, hostmetadata
 from eraser.drive.features import differing
 from eraser.drive.inquiry import LOCKS
 from eraser.drive.inspect import DETACHED
@@ -167,9 +167,10 @@ def _differences(
         # Write protection has a line of its own, whatever the profile says.
         where = f" of namespace {rule.nsid}" if rule.nsid else ""
         expected, found = value_of(rule), "none" if other is None else value_of(other)
+        then = bootlocks.advice(other.value) if other and rule.fid == bootlocks.FEATURE else ""
         yield (
             f"profile: expected feature {rule.fid:#04x} ({rule.name}){where} {expected}, "
-            f"found {found}"
+            f"found {found}{then}"
         )
     yield from _locks(facts)
     if facts.condition is None:

@@ -118,7 +118,7 @@ class Drive:
             self.reservations.power_on()
             self.state.lockdown.clear()
             self.state.firmware.activate()
-            self.features.reset()
+            self.features.power_on()
             self.veil.lift()
             self.errors.clear()
             self.save()

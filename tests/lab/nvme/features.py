@@ -18,6 +18,8 @@ MAX_IO_QUEUES = 15
 """I/O queue pairs of one function; with the admin queue one MSI-X vector each."""
 
 _SELECT_CURRENT, _SELECT_DEFAULT, _SELECT_SAVED, _SELECT_SUPPORTED = range(4)
+_BOOT_LOCKED = 0o22
+"""Feature 85h: both boot partitions are in state 2, Write Locked."""
 _QUEUES = (MAX_IO_QUEUES - 1) | (MAX_IO_QUEUES - 1) << 16
 
 
@@ -92,6 +94,7 @@ class Features:
         self._drive = drive
         self._current: dict[str, SavedFeature] = {}
         self._looks = 0
+        self._boot = _BOOT_LOCKED
 
     @property
     def rules(self) -> dict[int, FeatureRule]:
@@ -113,6 +116,16 @@ class Features:
             if whole or not rules[int(key.split("/")[0], 16)].shared:
                 del self._current[key]
 
+    def power_on(self) -> None:
+        """What was not saved is gone; boot partitions are locked (Base 2.1, 8.1.3.3.1)."""
+        self.reset()
+        self._boot = _BOOT_LOCKED
+
+    @property
+    def _protects_boot(self) -> bool:
+        profile = self._drive.profile
+        return profile.boot_partition_units > 0 and profile.boot_log
+
     def current(self, fid: Fid, nsid: int = 0) -> int:
         """The value in force."""
         key = _key(fid, nsid if RULES[fid].per_namespace else 0, 0)
@@ -133,6 +146,8 @@ class Features:
         fid, select = command.cdw10 & 0xFF, command.cdw10 >> 8 & 7
         if fid == Fid.WRITE_PROTECT and self._drive.profile.write_protect:
             return self._get_write_protect(command.nsid)
+        if fid == Fid.BOOT_PROTECT and self._protects_boot:
+            return Reply(dw0=self._boot)
         rule = self.rules.get(fid)
         if rule is None or select > _SELECT_SUPPORTED:
             return refused(Status.INVALID_FIELD)
@@ -161,6 +176,8 @@ class Features:
         fid, save = command.cdw10 & 0xFF, bool(command.cdw10 >> 31)
         if fid == Fid.WRITE_PROTECT and self._drive.profile.write_protect:
             return self._set_write_protect(command)
+        if fid == Fid.BOOT_PROTECT and self._protects_boot:
+            return self._set_boot_protect(command, save=save)
         rule = self.rules.get(fid)
         if rule is None:
             return refused(Status.INVALID_FIELD)
@@ -226,6 +243,21 @@ class Features:
             return refused(Status.FEATURE_NOT_CHANGEABLE)
         namespace.write_protect = wanted
         self._drive.save()
+        return Reply()
+
+    def _set_boot_protect(self, command: Command, *, save: bool) -> Reply:
+        """A state for each partition, 0 to leave it; no reset changes any (8.1.3.3.1)."""
+        if save:
+            return refused(Status.FEATURE_NOT_SAVEABLE)
+        found = self._boot
+        for shift in (0, 3):
+            wanted, present = command.cdw11 >> shift & 7, self._boot >> shift & 7
+            if wanted > 3:
+                return refused(Status.INVALID_FIELD)
+            if wanted and present == 3:
+                return refused(Status.FEATURE_NOT_CHANGEABLE)
+            found = found & ~(7 << shift) | (wanted or present) << shift
+        self._boot = found
         return Reply()
 
 

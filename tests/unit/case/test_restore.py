@@ -504,6 +504,34 @@ def test_a_protection_that_a_profile_asks_for_is_never_sent(
     assert [c for c in report.commands if c.opcode == 0x09] == []
 
 
+@pytest.mark.parametrize(("left", "sent"), [(0x09, 0x12), (0x0A, 0x10), (0x11, 0x02)])
+def test_a_boot_partition_that_was_left_unlocked_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int, sent: int
+) -> None:
+    """Its owner unlocks it to write to it, and no reset locks it again."""
+    made = make_bed(tmp_path, monkeypatch, replace(DRIVE, boot_partition_units=1))
+    assert made.bench.admin(0x09, cdw10=0x85, cdw11=left).status == 0
+    report = made.run()
+    fit(report)
+    [command] = [c for c in report.commands if c.opcode == 0x09]
+    assert (command.cdw10, command.argv[6]) == (0x85, f"--cdw11={sent:#010x}")
+    assert made.bench.admin(0x0A, cdw10=0x85).dw0 == 0x12
+
+
+def test_a_boot_partition_that_is_locked_until_a_power_cycle_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch, replace(DRIVE, boot_partition_units=1))
+    assert made.bench.admin(0x09, cdw10=0x85, cdw11=0x0B).status == 0
+    report = made.run()
+    [line] = report.profile_differences
+    assert line == (
+        "profile: expected feature 0x85 (boot partition write protection) 0x12, found 0x13, "
+        "locked until the next power cycle; power-cycle the slot and order again"
+    )
+    assert made.bench.admin(0x0A, cdw10=0x85).dw0 == 0x13
+
+
 def test_anothers_sanitize_is_waited_for_before_the_layout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from eraser.case.entries import Sent
 from eraser.case.session import CaseSession
 from eraser.controller.passthru import FEATURE_DEFAULT
-from eraser.drive import bootlocks, hostmetadata, manage
+from eraser.drive import bootlocks, hostmetadata, manage, personality
 from eraser.drive.features import differing, known_of, read_as
 from eraser.drive.inquiry import FEATURE_WRITE_PROTECTION
 from eraser.drive.profile import is_of
@@ -20,6 +20,11 @@ _NOT_SAVED = frozenset({0x02, 0x10D})
 none of a feature answer the one or the other."""
 
 
+_NEVER_SENT = frozenset({FEATURE_WRITE_PROTECTION, personality.FEATURE})
+"""One state of a namespace's write protection lasts for ever, and personalities may freeze, or
+change what is on the drive: a profile's word is compared and never sent."""
+
+
 def mend(session: CaseSession, found: ControllerFacts, rules: tuple[FeatureRule, ...]) -> bool:
     """Sets features back to the profile's values, saved where the drive saves them.
 
@@ -27,12 +32,11 @@ def mend(session: CaseSession, found: ControllerFacts, rules: tuple[FeatureRule,
     from it is named by the last look, as is what the drive refuses.
     """
     controller, profile = session.controller, session.request.profile
-    # What the drive does not have (None) is left to the last look. So is write protection of
-    # namespaces: one of its states lasts for ever, and a profile's word is never sent.
+    # What the drive does not have (None) is left to the last look.
     wanted = [
         (rule, other)
         for rule, other in differing(profile.features, rules)
-        if other is not None and rule.fid != FEATURE_WRITE_PROTECTION
+        if other is not None and rule.fid not in _NEVER_SENT
     ]
     if not wanted or not is_of(profile, controller.identity(), found):
         return False
@@ -64,6 +68,8 @@ def _set_value(session: CaseSession, rule: FeatureRule, other: FeatureRule, *, s
     # The value goes in dword 12 then, and dword 11 has only what it is of.
     if known.in_dword_12:
         words["cdw12"], value = wanted.value, rule.select
+    if known.in_dword_13:
+        words["cdw13"], value = wanted.value, rule.select
     _set(session, rule.fid, value, other.nsid, save=save, **words)
 
 

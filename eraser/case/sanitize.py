@@ -20,6 +20,7 @@ from eraser.case.entries import (
 from eraser.case.session import CaseSession
 from eraser.controller.passthru import CommandError
 from eraser.controller.spec import SanitizeLog, SanitizeState
+from eraser.drive import personality
 from eraser.erase.plan import OPCODE_SANITIZE
 from eraser.erase.sanitize import (
     AfterLoss,
@@ -37,6 +38,9 @@ from eraser.protocol.report import CommandRecord, MethodRecord, Step, Verdict
 
 STATUS_SANITIZE_IN_PROGRESS = 0x1D
 """Generic Command Status (Base 2.0, figure 126)."""
+
+STATUS_ACCESS_DENIED = 0x286
+"""Media and Data Integrity Errors (Base 2.0, figure 130)."""
 
 EXIT_MEDIA_VERIFICATION = 5
 """SANACT, dword 10 bits 2:0 (Base 2.1, 5.1.22); it changes nothing where it comes twice."""
@@ -269,6 +273,10 @@ class Sanitize:
 
     def _refused(self, intent: Intent, record: CommandRecord) -> None:
         reason = f"the drive refused it with status {record.status:#05x} ({record.message})"
+        if record.status == STATUS_ACCESS_DENIED:
+            # It need not be locked by an owner's password (Base 2.3, 8.1.6.1).
+            waits = personality.pending(self.session.controller)
+            reason += f"; {waits}" if waits else ""
         raw, _now = self.session.sanitize_log()
         self._done(intent, raw, Verdict.NOT_ERASED, reason, changed=False)
 

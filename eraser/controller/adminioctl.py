@@ -108,6 +108,7 @@ def submit(
     cdw10: int,
     cdw11: int = 0,
     cdw12: int = 0,
+    cdw13: int = 0,
     timeout: float,
 ) -> tuple[int, int, bytes]:
     """One reading command: its status (SCT and SC), dword 0 of the completion, and the data.
@@ -126,7 +127,7 @@ def submit(
     while True:
         command = bytearray(
             _COMMAND.pack(
-                opcode, 0, 0, nsid, 0, 0, 0, place, 0, length, cdw10, cdw11, cdw12, 0, 0, 0,
+                opcode, 0, 0, nsid, 0, 0, 0, place, 0, length, cdw10, cdw11, cdw12, cdw13, 0, 0,
                 # At least 1 ms: the kernel takes 0 for its own default.
                 max(1, int(left * 1000)), 0,
             )

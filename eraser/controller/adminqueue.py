@@ -56,6 +56,7 @@ class AdminQueue:
         cdw10: int = 0,
         cdw11: int = 0,
         cdw12: int = 0,
+        cdw13: int = 0,
         data_len: int = 0,
         send: bytes = b"",
         io: str = "",
@@ -71,7 +72,7 @@ class AdminQueue:
         """
         self.check_open()
         if self.asker is not None and opcode in ASKS and not io and not send:
-            question = ReadCommand(opcode, nsid, cdw10, cdw11, cdw12, data_len, timeout)
+            question = ReadCommand(opcode, nsid, cdw10, cdw11, cdw12, data_len, timeout, cdw13)
             return self._ask(self.asker, question, note)
         argv = passthru_argv(
             self._machine.nvme,
@@ -81,6 +82,7 @@ class AdminQueue:
             cdw10=cdw10,
             cdw11=cdw11,
             cdw12=cdw12,
+            cdw13=cdw13,
             data_len=data_len,
             send_len=len(send),
             io=bool(io),

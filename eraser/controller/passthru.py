@@ -110,6 +110,7 @@ def passthru_argv(
     cdw10: int = 0,
     cdw11: int = 0,
     cdw12: int = 0,
+    cdw13: int = 0,
     data_len: int = 0,
     send_len: int = 0,
     io: bool = False,
@@ -133,6 +134,8 @@ def passthru_argv(
     ]
     if cdw12:
         argv.append(f"--cdw12={cdw12:#010x}")
+    if cdw13:
+        argv.append(f"--cdw13={cdw13:#010x}")
     if data_len:
         argv += [f"--data-len={data_len}", "--read", "--raw-binary"]
     elif send_len:

@@ -20,8 +20,8 @@ from eraser.host.sysfs import Host
 ASKS = frozenset({IDENTIFY, GET_LOG_PAGE, GET_FEATURES})
 """The opcodes that it takes: nothing that changes a drive, or that a drive may be slow with."""
 
-_QUESTION = struct.Struct("<BIIIIId")
-"""Opcode, nsid, cdw10 to cdw12, length, the kernel's timeout in seconds."""
+_QUESTION = struct.Struct("<BIIIIIdI")
+"""Opcode, nsid, cdw10 to cdw12, length, the kernel's timeout in seconds, cdw13."""
 
 _ANSWER = struct.Struct("<III")
 """errno of the call, NVMe status, dword 0 of the completion; the data follows."""
@@ -39,6 +39,7 @@ class ReadCommand:
     length: int
     timeout: float
     """Seconds, the kernel's own: it resets the controller of a drive that is silent for longer."""
+    cdw13: int = 0
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Asker:
 
     def _answer(self, question: bytes) -> bytes:
         """In the child."""
-        opcode, nsid, cdw10, cdw11, cdw12, length, timeout = _QUESTION.unpack(question)
+        opcode, nsid, cdw10, cdw11, cdw12, length, timeout, cdw13 = _QUESTION.unpack(question)
         try:
             status, result, data = submit(
                 self._host,
@@ -99,6 +100,7 @@ class Asker:
                 cdw10=cdw10,
                 cdw11=cdw11,
                 cdw12=cdw12,
+                cdw13=cdw13,
                 timeout=timeout,
             )
         except OSError as error:

@@ -17,7 +17,7 @@ from eraser.controller.passthru import (
     FEATURE_SAVED,
     CommandError,
 )
-from eraser.drive import bootlocks, hostmetadata
+from eraser.drive import bootlocks, hostmetadata, personality
 from eraser.protocol.profile import FEATURE_DATA_BYTES, Comparator, FeatureRule
 
 
@@ -40,6 +40,8 @@ class KnownFeature:
     """The bits of dword 0 that are its value."""
     in_dword_12: bool = False
     """Set Features takes the value in dword 12, and in dword 11 what it is of."""
+    in_dword_13: bool = False
+    """Set Features takes the value in dword 13."""
     own_default: bool = False
     """Each drive may have another default, so that one is as good as the profile's value."""
 
@@ -105,7 +107,16 @@ FEATURES = (
 )
 """By number (Base 2.1, figure 385; NVM 1.0, figure 81)."""
 
-KNOWN = {known.fid: known for known in FEATURES}
+LATER = (
+    KnownFeature(personality.FEATURE, "configurable device personality", saved=False),
+    # It takes power states from the drive (Base 2.3, 8.1.18.6), for good where it is saved.
+    KnownFeature(0x23, "power limit", in_dword_13=True),
+    KnownFeature(0x24, "power threshold"),
+)
+"""Those of NVMe 2.3: most drives have none, so they are asked only where the drive itself names
+them (Base 2.3, figure 403)."""
+
+KNOWN = {known.fid: known for known in (*FEATURES, *LATER)}
 
 LASTING = frozenset(
     {0x03, 0x05, 0x10, 0x12, 0x13, 0x17, 0x18, 0x19, 0x1A, 0x1B, 0x1C, 0x1D, 0x1F, 0x20}

@@ -13,6 +13,7 @@ from eraser.drive.features import (
     FEATURES,
     KNOWN,
     LASTING,
+    LATER,
     NAMESPACE_SPECIFIC,
     SAVEABLE,
     KnownFeature,
@@ -28,12 +29,12 @@ MAX_NAMESPACES = 32
 
 _VENDOR = range(0xC0, 0x100)
 _OTHERS = (
-    *(0x0F, 0x15, 0x19, 0x1A, 0x1B, 0x1C, 0x20, 0x81, 0x82),
+    *(0x0F, 0x15, 0x19, 0x1A, 0x1B, 0x1C, 0x20, *(known.fid for known in LATER), 0x81, 0x82),
     *_VENDOR,
 )
 """Features that only a drive's own word makes worth comparing. Left out are those that the driver
 sets with every start (queues 07h, 09h, events 0Bh, power states 0Ch, host memory 0Dh, the time 0Eh,
-host behavior 16h), and what moves by itself or is no state (14h, 1Eh, 21h)."""
+host behavior 16h), and what moves by itself or is no state (14h, 1Eh, 21h, 25h)."""
 
 _UNDER = 1 << 20
 _SENSOR = 16
@@ -121,12 +122,13 @@ def _others(controller: Controller, active: tuple[int, ...]) -> list[FeatureRule
     for fid in _OTHERS:
         # Each question that is refused is an entry in the drive's error log, so log 12h is asked
         # first.
-        if fid in KNOWN or (listed is not None and fid not in listed):
+        if listed is not None and fid not in listed:
             continue
         can = capabilities(controller, fid) or 0
         # What nobody can change, no tenant has changed.
         if can & CHANGEABLE:
             name = "vendor specific" if fid in _VENDOR else "feature"
+            name = KNOWN[fid].name if fid in KNOWN else name
             rule = FeatureRule(fid, name, 0, current=not can & SAVEABLE)
             nsids = active if can & NAMESPACE_SPECIFIC else (0,)
             rules += [replace(rule, nsid=nsid) for nsid in nsids]

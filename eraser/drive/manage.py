@@ -52,6 +52,7 @@ def set_feature(
     *,
     save: bool,
     cdw12: int = 0,
+    cdw13: int = 0,
     send: bytes = b"",
     note: str = "",
 ) -> CommandRecord:
@@ -62,6 +63,7 @@ def set_feature(
         cdw10=fid | (1 << 31 if save else 0),
         cdw11=value,
         cdw12=cdw12,
+        cdw13=cdw13,
         send=send,
         timeout=controller.timeout,
         note=note or f"feature {fid:#04x} to {value:#x}",

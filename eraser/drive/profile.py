@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from eraser.drive import bootlocks, hostmetadata
+from eraser.drive import bootlocks, hostmetadata, personality
 from eraser.drive.features import differing
 from eraser.drive.inquiry import LOCKS
 from eraser.drive.inspect import DETACHED
@@ -167,10 +167,9 @@ def _differences(
         # Write protection has a line of its own, whatever the profile says.
         where = f" of namespace {rule.nsid}" if rule.nsid else ""
         expected, found = value_of(rule), "none" if other is None else value_of(other)
-        then = bootlocks.advice(other.value) if other and rule.fid == bootlocks.FEATURE else ""
         yield (
             f"profile: expected feature {rule.fid:#04x} ({rule.name}){where} {expected}, "
-            f"found {found}{then}"
+            f"found {found}{_advice(rule, other)}"
         )
     yield from _locks(facts)
     if facts.condition is None:
@@ -178,6 +177,14 @@ def _differences(
     yield from _nonsense(profile.condition, facts.condition.unreadable)
     if profile.condition is not None:
         yield from _condition(profile, profile.condition, facts.condition, facts.firmware)
+
+
+def _advice(rule: FeatureRule, other: FeatureRule | None) -> str:
+    if other is not None and rule.fid == bootlocks.FEATURE:
+        return bootlocks.advice(other.value)
+    if other is not None and rule.fid == personality.FEATURE:
+        return personality.advice(rule.value, other.value)
+    return ""
 
 
 def value_of(rule: FeatureRule) -> str:

@@ -11,7 +11,7 @@ from quarantine.upgrade.checks.slots import enrolled
 from quarantine.upgrade.facts import Facts
 from quarantine.upgrade.finding import Check, Finding, FindingLevel
 
-ADDED: Final = (0x03, 0x12, 0x13, 0x18, 0x1D, 0x1F, 0x78, 0x79)
+ADDED: Final = (0x03, 0x12, 0x13, 0x18, 0x1D, 0x1F, 0x22, 0x23, 0x24, 0x78, 0x79)
 """Features that earlier releases asked no drive for; and they asked for none of a vendor's."""
 
 ONLY_REPORTED: Final = {0x04: "temperature threshold", 0x08: "interrupt coalescing"}

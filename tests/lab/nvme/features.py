@@ -40,6 +40,8 @@ class FeatureRule:
     changeable: bool = True
     in_dword_12: bool = False
     """The value comes in command dword 12; dword 11 says of what it is."""
+    in_dword_13: bool = False
+    """The value comes in command dword 13."""
     counts: bool = False
     """Another value at each look."""
     of_its_own: bool = False
@@ -77,6 +79,10 @@ MANY: dict[int, FeatureRule] = {
     Fid.LBA_STATUS: FeatureRule(),
     Fid.DATA_PLACEMENT: FeatureRule(shared=True, in_dword_12=True),
     Fid.ADMIN_LABEL: FeatureRule(shared=True, per_namespace=True, data_length=256),
+    # All personalities are as their maker left them: PMDSS (Base 2.3, figure 449).
+    Fid.PERSONALITY: FeatureRule(default=1 << 10, saveable=False, lasting=True, in_dword_13=True),
+    Fid.POWER_LIMIT: FeatureRule(in_dword_13=True),
+    Fid.POWER_THRESHOLD: FeatureRule(),
     Fid.MANAGEMENT_ADDRESS: FeatureRule(shared=True, data_length=512),
     Fid.AGENT_ADDRESS: FeatureRule(shared=True, data_length=512),
     Fid.VENDOR_ERRORS: FeatureRule(data_length=32),
@@ -204,6 +210,7 @@ class Features:
         for nsid in targets:
             key = _key(fid, nsid, command.cdw11)
             value = command.cdw12 if rule.in_dword_12 else _stored(fid, command.cdw11)
+            value = command.cdw13 if rule.in_dword_13 else value
             values[key] = SavedFeature(value, data)
             if rule.metadata:
                 present = bytes.fromhex(self._lookup(key, rule).data)

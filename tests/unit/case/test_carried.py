@@ -28,6 +28,8 @@ VALUES = {
     "every completion 25.5 ms late": (Fid.INTERRUPT_COALESCING, 0xFFFF),
     "reads give up at once": (Fid.READ_RECOVERY, 15),
     "LBA status interval": (Fid.LBA_STATUS, 0x1234_5678),
+    "limit of power": (Fid.POWER_LIMIT, 2 << 16 | 500),
+    "threshold of power": (Fid.POWER_THRESHOLD, 1 << 31 | 5),
     "vendor's power state": (Fid.VENDOR_POWER, 1),
 }
 TEXTS = {
@@ -178,6 +180,62 @@ def test_what_cannot_be_set_back_holds_the_drive_and_is_named(bed: Bed) -> None:
     assert report.fit is False
     [line] = report.profile_differences
     assert line == "profile: expected feature 0x1d (flexible data placement) 0x0, found 0x1"
+
+
+def test_a_limit_of_power_that_the_maker_set_comes_back(bed: Bed) -> None:
+    """Set Features takes it in dword 13."""
+    bed.leave(Leftovers(features={Fid.POWER_LIMIT: 2 << 16 | 2500}))
+    bed.profile = bed.approved()
+    bed.leave(Leftovers(features={Fid.POWER_LIMIT: 2 << 16 | 500}))
+    report = bed.run()
+    fit(report)
+    assert saved(bed, Fid.POWER_LIMIT).value == 2 << 16 | 2500
+    [command] = [c for c in report.commands if c.opcode == 0x09]
+    assert command.argv[-1] == "--cdw13=0x000209c4"
+
+
+def test_an_older_profile_without_the_features_of_today_holds_nothing(bed: Bed) -> None:
+    late = {Fid.PERSONALITY, Fid.POWER_LIMIT, Fid.POWER_THRESHOLD}
+    assert late <= {rule.fid for rule in bed.profile.features}
+    rules = tuple(rule for rule in bed.profile.features if rule.fid not in late)
+    bed.profile = replace(bed.profile, features=rules)
+    bed.leave(Leftovers(features={Fid.PERSONALITY: 0, Fid.POWER_LIMIT: 2 << 16 | 500}))
+    report = bed.run()
+    fit(report)
+    assert bed.sent(report) == ["84"]
+
+
+def test_a_changed_personality_holds_the_drive_and_is_never_sent(bed: Bed) -> None:
+    """To change one may freeze it, or change what is on the drive."""
+    bed.leave(Leftovers(features={Fid.PERSONALITY: 0}))
+    report = bed.run()
+    assert report.fit is False
+    [line] = report.profile_differences
+    assert line == (
+        "profile: expected feature 0x22 (configurable device personality) 0x400, found 0x0, "
+        "a personality changed; set the drive to its manufacturing default personality and order "
+        "again"
+    )
+    assert bed.sent(report) == ["84"]
+
+
+@pytest.mark.parametrize("pending", [True, False])
+def test_a_pending_personality_is_named_where_it_keeps_sanitize_from_the_drive(
+    bed: Bed, pending: bool
+) -> None:
+    """Base 2.3, 8.1.6.1: such a drive denies access, as a locked one does."""
+
+    def firmware(opcode: int, words: dict[str, Any], done: Callable[[], Answer]) -> Answer:
+        if opcode == 0x84:
+            return Answer(0x286, 0, again=False, data=b"", metadata=b"")
+        asked = (opcode, words["cdw10"], words.get("cdw13")) == (0x0A, 0x22, 0xFF)
+        return replace(done(), dw0=0x201 if pending else 0xFF) if asked else done()
+
+    bed.firmware = firmware
+    report = bed.run()
+    assert report.fit is False
+    said = "a change of its personality 1 is pending" in " ".join(report.reasons)
+    assert said is pending
 
 
 def test_what_moves_or_cannot_be_changed_is_not_compared(tmp_path: Path) -> None:

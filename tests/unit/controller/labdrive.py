@@ -37,13 +37,14 @@ class LabController(Controller):
         cdw10: int = 0,
         cdw11: int = 0,
         cdw12: int = 0,
+        cdw13: int = 0,
         data_len: int = 0,
         send: bytes = b"",
         io: str = "",
         timeout: float,
         note: str = "",
     ) -> tuple[CommandRecord, bytes]:
-        words = {"nsid": nsid, "cdw10": cdw10, "cdw11": cdw11, "cdw12": cdw12}
+        words = {"nsid": nsid, "cdw10": cdw10, "cdw11": cdw11, "cdw12": cdw12, "cdw13": cdw13}
         if io:
             assert io == self.block_devices()[nsid]
             memory = Memory(send or bytes(data_len))
@@ -68,6 +69,7 @@ class LabController(Controller):
                 cdw10=cdw10,
                 cdw11=cdw11,
                 cdw12=cdw12,
+                cdw13=cdw13,
                 data_len=data_len,
                 send_len=len(send),
                 io=bool(io),

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,11 +70,9 @@ def queue(descriptor: int, kernel: Callable[[Submit], None]) -> Iterator[AdminQu
 
 
 def test_what_is_asked_arrives_and_what_is_answered_comes_back(queue: AdminQueue) -> None:
-    record, data = queue.admin(
-        GET_LOG_PAGE, nsid=3, cdw10=0x82, cdw11=1, cdw12=2, data_len=512, timeout=2.5, note="a log"
-    )
-    words = {"cdw10": 0x82, "cdw11": 1, "cdw12": 2, "nsid": 3, "timeout": 2.5}
-    assert data.decode() == repr((GET_LOG_PAGE, sorted(words.items())))
+    words: dict[str, Any] = {"cdw10": 0x82, "cdw11": 1, "cdw12": 2, "cdw13": 3, "nsid": 3}
+    record, data = queue.admin(GET_LOG_PAGE, **words, data_len=512, timeout=2.5, note="a log")
+    assert data.decode() == repr((GET_LOG_PAGE, sorted({**words, "timeout": 2.5}.items())))
     assert (record.argv, record.opcode, record.status, record.exit_code) == ((), 2, 0, 0)
     assert (record.nsid, record.cdw10, record.cdw11, record.cdw12) == (3, 0x82, 1, 2)
     assert record.message.startswith("a log: ")

@@ -15,7 +15,7 @@ from eraser.case.probes import FEATURE_ERROR_RECOVERY, make_readable
 from eraser.case.session import CaseSession
 from eraser.controller.nvme import Controller
 from eraser.controller.passthru import FEATURE_CAPABILITIES, FEATURE_SAVED, CommandError
-from eraser.drive import manage
+from eraser.drive import hostidentifier, manage
 
 _ASKED = (0x01, 0x02, 0x04, 0x06, 0x0B)
 """Features that are set to what they are: arbitration, power, temperature, volatile write cache,
@@ -23,8 +23,6 @@ events. Not the number of queues, which is the driver's."""
 OFTEN = 8
 """Looks at each log: a guest's monitoring asks for as long as it runs."""
 _ERROR_LOG, _SELF_TEST_LOG = 0x01, 0x06
-_HOST_IDENTIFIER = 0x81
-"""Base 2.0, 5.27.1, Host Identifier; EXHID, bit 0 of dword 11: the extended one, of 16 bytes."""
 _IO_QUEUE, _NO_COMMAND = 1, 0xFFFF
 """A driver aborts what timed out, on a queue for I/O, and may come too late: then there is no such
 command any more. No host should give one this identifier (Base 2.0, figure 86), Linux does not."""
@@ -56,7 +54,7 @@ def ask(session: CaseSession) -> list[str]:
     for nsid in controller.active_namespaces():
         again = functools.partial(_set_again, controller, FEATURE_ERROR_RECOVERY, nsid)
         asked(_set(FEATURE_ERROR_RECOVERY), again)
-    asked(_set(_HOST_IDENTIFIER), functools.partial(_name_host_again, controller))
+    asked(_set(hostidentifier.FID), functools.partial(_name_host_again, controller))
     # One name for all: after one that the drive never ended none of the others is saved.
     saved = [asked(SAVED, functools.partial(_save_again, controller, fid)) for fid in _ASKED]
     if not any(saved) and SAVED not in asked.unended:
@@ -121,10 +119,10 @@ def _save_again(controller: Controller, fid: int) -> bool:
 
 def _name_host_again(controller: Controller) -> None:
     """The host identifier, of 16 bytes where the drive has room for them (CTRATT bit 0)."""
-    large = controller.identify().ctratt & 1
-    _value, found = controller.feature(_HOST_IDENTIFIER, cdw11=large, length=16 if large else 8)
+    large = controller.identify().ctratt & hostidentifier.EXTENDED
+    _value, found = controller.feature(hostidentifier.FID, cdw11=large, length=16 if large else 8)
     record = manage.set_feature(
-        controller, _HOST_IDENTIFIER, large, 0, save=False, send=found, note="the host identifier"
+        controller, hostidentifier.FID, large, 0, save=False, send=found, note="the host identifier"
     )
     # Told as a refusal, so that the caller sees from its status whether it ended.
     if record.status != 0:

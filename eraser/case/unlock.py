@@ -10,8 +10,9 @@ from eraser.case.namespaces.attaching import attach, look_anew
 from eraser.case.session import CaseSession
 from eraser.controller.nvme import Controller
 from eraser.drive import manage
-from eraser.drive.inquiry import reservation, sensible
+from eraser.drive.inquiry import sensible
 from eraser.drive.inspect import facts
+from eraser.drive.reservations import reservation
 from eraser.errors import DriveError
 from eraser.protocol.condition import Reservation
 from eraser.protocol.report import ControllerFacts, Step

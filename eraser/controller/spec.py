@@ -165,6 +165,11 @@ class IdentifyController:
         return bool(self.oncs >> 4 & 1)
 
     @property
+    def wants_host_identifier(self) -> bool:
+        """CTRATT bit 18, RHII: no host with identifier 0 has reservations (Base 2.1)."""
+        return bool(self.ctratt >> 18 & 1)
+
+    @property
     def has_nvm_sets(self) -> bool:
         """CTRATT bit 2."""
         return bool(self.ctratt >> 2 & 1)
@@ -198,6 +203,8 @@ class IdentifyNamespace:
     nguid: bytes = bytes(16)
     eui64: bytes = bytes(8)
     """Zeros where the drive gives none."""
+    reservations: int = 0
+    """RESCAP: 0 where the namespace supports none."""
     takes: int = 0
     """NVMCAP: bytes of the drive's capacity that it takes; 0 where the drive does not say."""
 
@@ -237,6 +244,7 @@ class IdentifyNamespace:
             formats=formats,
             nguid=raw[104:120],
             eui64=raw[120:128],
+            reservations=raw[31],
             takes=_number(raw, 48, 16),
         )
         if namespace.size >= _BLOCKS_MAX:

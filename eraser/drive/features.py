@@ -17,7 +17,7 @@ from eraser.controller.passthru import (
     FEATURE_SAVED,
     CommandError,
 )
-from eraser.drive import bootlocks, hostmetadata, personality
+from eraser.drive import bootlocks, hostidentifier, hostmetadata, personality
 from eraser.protocol.profile import FEATURE_DATA_BYTES, Comparator, FeatureRule
 
 
@@ -196,6 +196,9 @@ def read_as(controller: Controller, rule: FeatureRule, select: int) -> FeatureRu
     # Order does not count: two drives that got the same elements in another order are the same.
     if known.metadata:
         data = hostmetadata.in_order(data)
+    # An inspection may have named us to the drive; a reset of the controller takes that off.
+    if rule.fid == hostidentifier.FID and hostidentifier.is_ours(data):
+        data = bytes(len(data))
     # Data that is all zeros is the same as none: nobody can tell whether the drive sent any.
     there = known.metadata or any(data)
     return replace(

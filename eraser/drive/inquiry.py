@@ -17,7 +17,6 @@ from eraser.controller.passthru import (
     CNS_CONTROLLERS,
     GET_LOG_PAGE,
     IDENTIFY,
-    IO_RESERVATION_REPORT,
     LOG_BOOT_PARTITION,
     LOG_LOCKDOWN,
     SECURITY_RECEIVE,
@@ -26,13 +25,13 @@ from eraser.controller.passthru import (
 from eraser.controller.registers import Registers
 from eraser.controller.spec import IdentifyController, IdentifyNamespace
 from eraser.drive import firmware, statelogs, tcg
+from eraser.drive.reservations import reservations
 from eraser.errors import DriveError
 from eraser.protocol.condition import (
     BootPartitions,
     Condition,
     FirmwareSlots,
     Lockdown,
-    Reservation,
     SecurityState,
     WriteProtection,
 )
@@ -49,8 +48,6 @@ LOCKS = frozenset({_SECURITY, _RESERVATIONS, _PROTECTION})
 _LOCKDOWN_PROHIBITED = 1 << 4
 """Log 14h, log specific parameter bits 5:4: list what is prohibited now. Bits 3:0 are the scope."""
 _SCOPE_OPCODES, _SCOPE_FEATURES = 0x0, 0x2
-_EXTENDED_STATUS = 1
-"""Reservation Report, dword 11 bit 0: asked for where hosts have identifiers of 128 bits."""
 
 _VERSION_2 = 2 << 16
 _BOOT_LOG = "the Boot Partition log (15h)"
@@ -95,7 +92,10 @@ def condition(
         boot_untold=boot is None and _tells_by_register(identify) and told is None,
         lockdown=sensible("lockdown", lambda: lockdown(controller, identify), None, nonsense),
         reservations=sensible(
-            _RESERVATIONS, lambda: reservations(controller, identify, namespaces), (), nonsense
+            _RESERVATIONS,
+            lambda: reservations(controller, identify, namespaces, nonsense),
+            (),
+            nonsense,
         ),
         protected=sensible(
             _PROTECTION, lambda: protected(controller, identify, namespaces), (), nonsense
@@ -136,12 +136,11 @@ def _ask(
     cdw10: int,
     cdw11: int = 0,
     cdw12: int = 0,
-    io: str = "",
 ) -> bytes | None:
     """The bytes; None where the drive refused the command with a status."""
     try:
         return controller.read(
-            opcode, length, what, nsid=nsid, cdw10=cdw10, cdw11=cdw11, cdw12=cdw12, io=io
+            opcode, length, what, nsid=nsid, cdw10=cdw10, cdw11=cdw11, cdw12=cdw12
         )
     except CommandError as error:
         # A status is the drive's refusal, which is an answer. Without one nothing was answered.
@@ -260,44 +259,6 @@ def lockdown(controller: Controller, identify: IdentifyController) -> Lockdown |
         # Log Page, which ends the look, and no single log (Base 2.0, 5.16.1.20).
         found.append(() if raw is None else statelogs.prohibited(raw))
     return Lockdown(found[0], found[1])
-
-
-def reservations(
-    controller: Controller,
-    identify: IdentifyController,
-    namespaces: tuple[tuple[int, IdentifyNamespace], ...],
-) -> tuple[Reservation, ...]:
-    """Of each namespace that the kernel has made a disk of: the report is an I/O command."""
-    if not identify.can_reserve:
-        return ()
-    disks = controller.block_devices()
-    found = (
-        reservation(controller, nsid, disks[nsid])
-        for nsid, _namespace in namespaces
-        # Without a disk there is no path for an I/O command.
-        if nsid in disks
-    )
-    return tuple(entry for entry in found if entry is not None)
-
-
-def reservation(controller: Controller, nsid: int, path: str) -> Reservation | None:
-    """Of one namespace, ``path`` being its block device; None where there is nothing."""
-    length = statelogs.RESERVATION_BYTES
-    # A drive whose hosts have identifiers of 128 bits refuses the plain form.
-    for extended in (0, _EXTENDED_STATUS):
-        raw = _ask(
-            controller,
-            IO_RESERVATION_REPORT,
-            length,
-            f"Reservation Report of namespace {nsid}",
-            nsid=nsid,
-            cdw10=length // 4 - 1,
-            cdw11=extended,
-            io=path,
-        )
-        if raw is not None:
-            return statelogs.reservation(raw, nsid)
-    return None
 
 
 def protected(

@@ -12,6 +12,7 @@ from eraser.drive import bootlocks, hostmetadata, personality
 from eraser.drive.features import differing
 from eraser.drive.inquiry import LOCKS
 from eraser.drive.inspect import DETACHED
+from eraser.drive.reservations import REFUSED
 from eraser.errors import BadInputError
 from eraser.protocol.condition import (
     BootPartitions,
@@ -28,6 +29,9 @@ from eraser.protocol.report import ControllerFacts
 PERMANENT = 3
 """Feature 84h: write protected for ever."""
 _UNTIL_POWER_CYCLE = 2
+_ELSEWHERE = frozenset({DETACHED, REFUSED})
+"""What has a line of its own, and what is disclosed: older profiles do not say whether drives of
+the model ever told of it."""
 
 
 def propose(
@@ -221,7 +225,7 @@ def _nonsense(wanted: ExpectedCondition | None, unreadable: tuple[str, ...]) -> 
     and no drive is handed out with that."""
     for what in unreadable:
         named = what not in LOCKS if wanted is None else what in wanted.unreadable
-        if not named and what != DETACHED:
+        if not named and what not in _ELSEWHERE:
             yield f"profile: expected a sensible answer about {what}, found nonsense"
 
 

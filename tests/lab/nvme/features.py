@@ -204,6 +204,9 @@ class Features:
             targets = [0]
         if fid == Fid.NUMBER_OF_QUEUES:
             return Reply(dw0=_QUEUES)
+        if fid == Fid.HOST_IDENTIFIER and int(self.current_data(Fid.HOST_IDENTIFIER), 16):
+            # Until a reset of the controller (Base 2.1, 5.1.25.1.28).
+            return refused(Status.COMMAND_SEQUENCE)
         data = pull(host, rule.data_length).hex() if rule.data_length else ""
         keep = save or rule.lasting or (rule.metadata and self._drive.profile.keeps_metadata)
         values = {}

@@ -74,8 +74,10 @@ def controller(profile: DriveProfile, state: DriveState) -> bytes:
     data[77] = profile.mdts
     put("<HI", data, 78, profile.cntlid, profile.version)
     put("<II", data, 84, 1_000_000, 1_000_000)  # RTD3R, RTD3E: microseconds
-    # CTRATT: 128-bit host identifier; read recovery levels, endurance groups, data placement.
-    put("<I", data, 96, 1 | (1 << 3 | 1 << 4 | 1 << 19) * profile.many_features)
+    # CTRATT: 128-bit host identifier; read recovery levels, endurance groups, data placement;
+    # whether a host without an identifier can have reservations (RHII).
+    many = (1 << 3 | 1 << 4 | 1 << 19) * profile.many_features
+    put("<I", data, 96, 1 | many | profile.wants_host_identifier << 18)
     data[111] = 1  # CNTRLTYPE: I/O controller
     put("<H", data, 256, oacs(profile))
     data[258], data[259] = ABORT_LIMIT, EVENT_LIMIT

@@ -165,6 +165,7 @@ class DriveProfile:
     namespace_management: bool = False  # OACS bit 3
     most_namespaces: int = 16  # NN, where namespaces can be made
     reservations: bool = False  # ONCS bit 5, RESCAP
+    wants_host_identifier: bool = False  # CTRATT bit 18, RHII: no reservations of host 0
     security: SecurityProfile | None = None
     boot_partition_units: int = 0  # of 128 KiB; 0 is a drive without boot partitions
     boot_log: bool = True  # log 15h, which came with NVMe 2.0

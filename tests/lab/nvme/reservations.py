@@ -1,7 +1,8 @@
 """Reservations of a namespace (Base 7.3 to 7.6, 8.19): register, acquire, release, report.
 
 One controller serves one host at a time here, so the host identifier (feature 81h) alone tells
-hosts apart. It is not saved: a host that names none is the host with identifier 0.
+hosts apart. It is not saved: a host that names none is the host with identifier 0, which some
+drives let have none of it (CTRATT, RHII; Base 2.1, 8.1.22).
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ class Reservations:
 
     def execute(self, command: Command, namespace: NamespaceState, host: Host) -> Reply:
         """Run one of the four commands. May raise DmaFault."""
+        if self._drive.profile.wants_host_identifier and not int(self._host(), 16):
+            return refused(Status.HOST_ID_NOT_INITIALIZED)
         if command.opcode == NvmOp.RESERVATION_REPORT:
             return self._report(command, namespace.reservation, host)
         now = namespace.reservation

@@ -222,6 +222,23 @@ def test_what_a_host_registered_with_a_namespace_that_is_not_attached(
     assert not left.reservation.registrants
 
 
+@pytest.mark.parametrize("kind", [1, 2, 0], ids=["held", "exclusive", "registered"])
+@pytest.mark.parametrize("drive", [DRIVE, FORMAT_ONLY], ids=["sanitize", "format"])
+def test_reservations_of_a_drive_that_tells_no_nameless_host_of_them_are_cleared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfile, kind: int
+) -> None:
+    """RHII (Base 2.1, 8.1.22): refused was taken for none, and an honest drive held, each time."""
+    made = make_bed(tmp_path, monkeypatch, replace(drive, wants_host_identifier=True))
+    left = made.drive.state.namespace(1)
+    assert left is not None
+    holder = TENANT_HOST if kind else ""
+    one = Registrant(TENANT_HOST, 7)
+    left.reservation = ReservationState(1, kind, holder, persist=True, registrants=[one])
+    fit(made.run())
+    assert not left.reservation.registrants
+    assert left.reservation.kind == 0
+
+
 def test_a_reservation_that_keeps_the_only_namespace_away_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

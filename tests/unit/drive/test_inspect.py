@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from eraser.cli import inspect
 from eraser.cli.output import printable
 from eraser.controller import nvme
-from eraser.drive import firmware, health, hostmetadata, inquiry, manage, profile, statelogs, tcg
+from eraser.drive import firmware, health, hostmetadata, manage, profile, statelogs, tcg
 from eraser.drive.features import differing
 from eraser.drive.featuresurvey import survey
 from eraser.drive.inspect import facts
+from eraser.drive.reservations import REFUSED, reservation
 from eraser.drive.residues import residues
 from eraser.errors import BadInputError, DriveError
 from eraser.protocol import codec
@@ -28,9 +29,9 @@ from eraser.protocol.condition import Condition, ExpectedCondition, Reservation,
 from eraser.protocol.policy import Label, Method
 from eraser.protocol.profile import FeatureRule, Profile
 from eraser.protocol.report import ControllerFacts
-from tests.lab.nvme.leftovers import Leftovers
+from tests.lab.nvme.leftovers import TENANT_HOST, Leftovers
 from tests.lab.nvme.profile import NamespaceProfile, SecurityProfile
-from tests.lab.nvme.state import FirmwareState
+from tests.lab.nvme.state import FirmwareState, Registrant
 from tests.lab.nvme.state import SecurityState as LabSecurity
 from tests.unit.controller.labdrive import FULL, LabController, lab_controller
 
@@ -325,14 +326,79 @@ def test_a_list_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytest.M
 def test_a_reservation_is_cleared_whoever_holds_it(tmp_path: Path, *, persist: bool) -> None:
     controller = lab_controller(tmp_path, FULL, Leftovers(reservation=1, persist=persist))
     path = controller.block_devices()[1]
-    held = inquiry.reservation(controller, 1, path)
+    held = reservation(controller, 1, path)
     assert held is not None
     assert controller.admin(0x84, cdw10=2, timeout=5)[0].status == 0x83, "it is in the way"
     assert [r.status for r in manage.clear_reservation(controller, held, path)] == [0, 0]
-    assert inquiry.reservation(controller, 1, path) is None
+    assert reservation(controller, 1, path) is None
     assert controller.bench.drive.state.namespaces[0].reservation.persist is False
     register = next(r for r in controller.records if r.opcode == 0x0D)
     assert register.cdw10 >> 30 == 2 * persist, "a drive without persistence would refuse it"
+
+
+WANTS_NAME = replace(FULL, wants_host_identifier=True)
+
+
+@pytest.mark.parametrize("kind", [1, 0], ids=["reserved", "registered"])
+def test_a_drive_that_tells_no_nameless_host_of_reservations_is_told_a_name(
+    tmp_path: Path, *, kind: int
+) -> None:
+    """Base 2.1, 8.1.22: with RHII each reservation command of host 0 is refused (27h)."""
+    controller = lab_controller(tmp_path, WANTS_NAME)
+    wanted = approved(controller)
+    left = controller.bench.drive.state.namespaces[0].reservation
+    left.registrants, left.kind = [Registrant(TENANT_HOST, 7)], kind
+    left.holder = TENANT_HOST if kind else ""
+    assert "expected no host registered with namespace 1" in held_against(controller, wanted)
+    found = facts(controller).condition
+    assert found is not None
+    (held,) = found.reservations
+    path = controller.block_devices()[1]
+    assert [r.status for r in manage.clear_reservation(controller, held, path)] == [0, 0]
+    assert held_against(controller, wanted) == "", "our own name is no difference"
+    controller.bench.controller.reset()
+    assert held_against(controller, wanted) == ""
+
+
+def test_a_drive_that_takes_no_name_of_ours_holds_whatever_its_profile_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tenant can prohibit the feature (Lockdown), with a registration behind it."""
+    controller = lab_controller(tmp_path, WANTS_NAME)
+    wanted = approved(controller)
+    controller.bench.controller.reset()
+    real = LabController.admin
+
+    def prohibited(self: LabController, opcode: int, **words: Any) -> object:
+        if opcode == 0x09 and words["cdw10"] & 0xFF == 0x81:
+            opcode = 0xFF  # any that the drive refuses
+        return real(self, opcode, **words)
+
+    monkeypatch.setattr(LabController, "admin", prohibited)
+    for each in (wanted, replace(wanted, condition=None)):
+        assert "sensible answer about reservations" in held_against(controller, each)
+
+
+@pytest.mark.parametrize("status", [0x001, 0x002, 0x00C], ids=hex)
+def test_a_report_that_is_refused_is_no_report_of_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """It is a habit, which older profiles do not name: disclosed, and nobody is held for it."""
+    controller = lab_controller(tmp_path)
+    wanted, real = approved(controller), LabController.admin
+
+    def refuse(self: LabController, opcode: int, **words: Any) -> object:
+        record, data = real(self, opcode, **words)
+        if opcode != 0x0E:
+            return record, data
+        return replace(record, status=status, exit_code=1), b""
+
+    monkeypatch.setattr(LabController, "admin", refuse)
+    found = facts(controller).condition
+    assert found is not None
+    assert found.unreadable == (REFUSED,)
+    for each in (wanted, replace(wanted, condition=None), approved(controller)):
+        assert held_against(controller, each) == ""
 
 
 # Profiles

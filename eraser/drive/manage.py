@@ -26,6 +26,10 @@ _RELEASE_CLEAR = 1
 """RRELA, dword 10 bits 2:0 (Base 2.0, 7.5): unregisters every host and ends the reservation."""
 _IGNORE_KEY = 1 << 3
 """IEKEY (Base 2.0, 7.3)."""
+_REPLACE = 0b010
+"""RREGA, dword 10 bits 2:0: with IEKEY whatever the host's key was."""
+_CONFLICT = 0x083
+"""Reservation Conflict (Base 2.0, figure 126)."""
 _POWER_LOSS_CLEARS = 0b10 << 30
 """CPTPL: nothing of it outlives a power loss any more."""
 OUR_KEY = (0x6E766D65_71756172).to_bytes(8, "little")
@@ -95,17 +99,13 @@ def clear_reservation(
     """
     nsid = held.nsid
     timeout = controller.timeout
-    register, _data = controller.admin(
-        IO_RESERVATION_REGISTER,
-        nsid=nsid,
-        # A drive that knows no persistence refuses to have it changed.
-        cdw10=_IGNORE_KEY | (_POWER_LOSS_CLEARS if held.persistent else 0),
-        # The current key (ignored, by IEKEY), then the new one.
-        send=bytes(8) + OUR_KEY,
-        io=path,
-        timeout=timeout,
-        note=f"register with namespace {nsid}",
-    )
+    # A drive that knows no persistence refuses to have it changed.
+    how = _IGNORE_KEY | (_POWER_LOSS_CLEARS if held.persistent else 0)
+    register = _register(controller, nsid, how, path)
+    sent = [register]
+    # Who registered as the host that we are, with another key: nameless, as guests are, or by name.
+    if register.status == _CONFLICT:
+        sent.append(_register(controller, nsid, how | _REPLACE, path))
     # Sent also where the registration failed: a bad status is a result, and no reason to stop.
     release, _data = controller.admin(
         IO_RESERVATION_RELEASE,
@@ -116,4 +116,17 @@ def clear_reservation(
         timeout=timeout,
         note=f"clear the reservation of namespace {nsid}",
     )
-    return register, release
+    return *sent, release
+
+
+def _register(controller: Controller, nsid: int, how: int, path: str) -> CommandRecord:
+    return controller.admin(
+        IO_RESERVATION_REGISTER,
+        nsid=nsid,
+        cdw10=how,
+        # The current key (ignored, by IEKEY), then the new one.
+        send=bytes(8) + OUR_KEY,
+        io=path,
+        timeout=controller.timeout,
+        note=f"register with namespace {nsid}",
+    )[0]

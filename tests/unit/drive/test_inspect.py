@@ -336,6 +336,23 @@ def test_a_reservation_is_cleared_whoever_holds_it(tmp_path: Path, *, persist: b
     assert register.cdw10 >> 30 == 2 * persist, "a drive without persistence would refuse it"
 
 
+@pytest.mark.parametrize("kind", [1, 0], ids=["reserved", "registered"])
+def test_a_registration_by_our_own_identifier_is_cleared_whatever_its_key(
+    tmp_path: Path, kind: int
+) -> None:
+    """Base 2.1, 8.1.22.3: a registrant that registers with another key meets a conflict."""
+    controller = lab_controller(tmp_path)
+    nameless = "00" * 16
+    left = controller.bench.drive.state.namespaces[0].reservation
+    left.registrants, left.kind = [Registrant(nameless, 7)], kind
+    left.holder = nameless if kind else ""
+    path = controller.block_devices()[1]
+    held = reservation(controller, 1, path)
+    assert held is not None
+    assert [r.status for r in manage.clear_reservation(controller, held, path)] == [0x83, 0, 0]
+    assert reservation(controller, 1, path) is None
+
+
 WANTS_NAME = replace(FULL, wants_host_identifier=True)
 
 

@@ -211,6 +211,8 @@ def _condition_lines(found: Condition) -> Iterator[tuple[str, str]]:
                 ("shadow MBR", found.security.shadow_mbr),
                 ("the owner's password was changed", found.security.sid_changed),
                 ("taking ownership is blocked", found.security.sid_blocked),
+                ("an ATA password is set", found.security.password_set),
+                ("locked by its ATA password", found.security.password_locked),
                 (
                     "whether the owner's password was changed is not told",
                     found.security.owner_untold,

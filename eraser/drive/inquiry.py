@@ -24,7 +24,7 @@ from eraser.controller.passthru import (
 )
 from eraser.controller.registers import Registers
 from eraser.controller.spec import IdentifyController, IdentifyNamespace
-from eraser.drive import firmware, statelogs, tcg
+from eraser.drive import atasecurity, firmware, statelogs, tcg
 from eraser.drive.reservations import reservations
 from eraser.errors import DriveError
 from eraser.protocol.condition import (
@@ -187,21 +187,44 @@ def controllers(controller: Controller, identify: IdentifyController) -> int:
 
 
 def security(controller: Controller, identify: IdentifyController) -> SecurityState | None:
-    """Level 0 Discovery, on a drive with Security Receive.
-
-    Dword 10 (Base 2.0, 5.25): SECP 31:24, SPSP 23:8; dword 11: allocation length.
-    """
+    """Level 0 Discovery and the password of ATA, on a drive with Security Receive."""
     if not identify.can_secure:
         return None
-    raw = _ask(
+    raw = _security(
+        controller, tcg.PROTOCOL, tcg.COMID, tcg.DISCOVERY_BYTES, "TCG Level 0 Discovery"
+    )
+    found = None if raw is None else tcg.parse(raw)
+    password = _password(controller)
+    if password == atasecurity.Password():
+        return found
+    return replace(
+        found or SecurityState(), password_set=password.enabled, password_locked=password.locked
+    )
+
+
+def _password(controller: Controller) -> atasecurity.Password:
+    protocol, length = atasecurity.INFORMATION, atasecurity.LIST_BYTES
+    protocols = _security(controller, protocol, 0, length, "the list of security protocols")
+    # Many drives have none of it, and a question that is refused is an entry in their error log.
+    if protocols is None or not atasecurity.listed(protocols):
+        return atasecurity.Password()
+    protocol, length = atasecurity.PROTOCOL, atasecurity.STATE_BYTES
+    raw = _security(controller, protocol, 0, length, "ATA security information")
+    return atasecurity.Password() if raw is None else atasecurity.parse(raw)
+
+
+def _security(
+    controller: Controller, protocol: int, specific: int, length: int, what: str
+) -> bytes | None:
+    """Dword 10 (Base 2.0, 5.25): SECP 31:24, SPSP 23:8; dword 11: allocation length."""
+    return _ask(
         controller,
         SECURITY_RECEIVE,
-        tcg.DISCOVERY_BYTES,
-        "TCG Level 0 Discovery",
-        cdw10=tcg.PROTOCOL << 24 | tcg.COMID << 8,
-        cdw11=tcg.DISCOVERY_BYTES,
+        length,
+        what,
+        cdw10=protocol << 24 | specific << 8,
+        cdw11=length,
     )
-    return None if raw is None else tcg.parse(raw)
 
 
 def boot_partitions(

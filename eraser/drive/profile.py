@@ -142,6 +142,18 @@ def _locks(facts: ControllerFacts) -> Iterator[str]:
             "profile: expected an unlocked drive, found it locked by its owner's password (TCG); "
             "revert it with the PSID from its label"
         )
+    if found.security is not None:
+        yield from _password(found.security)
+
+
+def _password(found: SecurityState) -> Iterator[str]:
+    if not (found.password_set or found.password_locked):
+        return
+    now = "and locked by it" if found.password_locked else "which locks it at the next power cycle"
+    yield (
+        "profile: expected no user password of ATA (security protocol EFh), found one set, "
+        f"{now}; take it off with the drive's master password or its maker's tool, else retire it"
+    )
 
 
 def _differences(

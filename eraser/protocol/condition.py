@@ -39,6 +39,10 @@ class SecurityState:
     """Block SID: nobody can take ownership until the next power cycle."""
     owner_untold: bool = field(default=False, metadata=LATE)
     """The drive has feature sets and no descriptor that tells whether the password was changed."""
+    password_set: bool = field(default=False, metadata=LATE)
+    """There is a user password of ATA (security protocol EFh): the next power cycle locks it."""
+    password_locked: bool = field(default=False, metadata=LATE)
+    """It is locked by that."""
 
 
 @dataclass(frozen=True)

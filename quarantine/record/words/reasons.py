@@ -63,9 +63,11 @@ class HoldCode(enum.StrEnum):
     )
     LOCKED = (
         "locked",
-        "A lock, a reservation or a write protection kept the erase from the drive.",
-        "Revert a locked drive with the PSID from its label, or take the reservation or the "
-        "protection off with nvme-cli, then `slot release`. A protection that is permanent: "
+        "A lock, a password, a reservation or a write protection keeps the drive from us, or would "
+        "keep it from its next user.",
+        "Revert a locked drive with the PSID from its label, take an ATA password off with the "
+        "master password or the maker's tool, the reservation or the protection with nvme-cli, "
+        "then `slot release`. A protection that is permanent, a password that nothing takes off: "
         "`slot retire`.",
     )
     COMMAND_FAILED = (

@@ -100,7 +100,8 @@ def _blocked(report: EraseReport) -> bool:
     found = _condition(report)
     if found is None:
         return False
-    locked = found.security is not None and found.security.locked
+    said = found.security
+    locked = said is not None and (said.locked or said.password_set or said.password_locked)
     return bool(locked or found.reservations or found.protected)
 
 

@@ -176,7 +176,7 @@ class Controller:
             return refused(Status.LOCKED_DOWN)
         if drive.reservations.admin_conflict(command):
             return refused(Status.RESERVATION_CONFLICT)
-        if command.opcode in _NOT_WHILE_LOCKED and drive.state.security.locked:
+        if command.opcode in _NOT_WHILE_LOCKED and drive.state.security.denies:
             return refused(Status.ACCESS_DENIED)
         return None
 

@@ -76,7 +76,7 @@ class IoCommands:
             return drive.reservations.execute(command, namespace, host)
         if drive.reservations.conflict(command, namespace):
             return refused(Status.RESERVATION_CONFLICT)
-        if drive.state.security.locked:
+        if drive.state.security.denies:
             return refused(Status.ACCESS_DENIED)
         if command.opcode == NvmOp.DATASET_MANAGEMENT:
             return self._dataset_management(command, namespace, host)

@@ -108,6 +108,7 @@ class SecurityProfile:
 
     ssc: int = 0x0203
     com_id: int = 0x07FE
+    ata_password: bool = False  # protocol EFh beside it
 
 
 @dataclass(frozen=True, slots=True)

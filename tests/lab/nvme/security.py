@@ -1,8 +1,8 @@
 """Security Send and Receive (Base 5.25, 5.26) as far as a locked drive shows.
 
-Level 0 discovery is complete; sessions are not: whatever is sent is taken, and the answer is an
-empty ComPacket, so nothing can be unlocked or reverted. Layouts as in Linux's
-``block/opal_proto.h``.
+Both TCG's locks and ATA's password. Level 0 discovery is complete; sessions are not: whatever is
+sent is taken, and the answer is an empty ComPacket, so nothing can be unlocked or reverted. Layouts
+as in Linux's ``block/opal_proto.h``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from tests.lab.nvme.state import SecurityState
 if TYPE_CHECKING:
     from tests.lab.nvme.drive import Drive
 
-_INFORMATION, _TCG = 0x00, 0x01
+_INFORMATION, _TCG, _ATA = 0x00, 0x01, 0xEF
+_ATA_STATE = 0x0000
 _DISCOVERY_COM_ID = 0x0001
 _TPER, _LOCKING, _GEOMETRY, _BLOCK_SID = 0x0001, 0x0002, 0x0003, 0x0402
 _OPAL_2, _DATASTORE = 0x0203, 0x0202
@@ -50,6 +51,12 @@ def discovery(profile: SecurityProfile, now: SecurityState, block_bytes: int) ->
     return struct.pack(">II8x32x", 44 + len(body), 1) + body
 
 
+def password(now: SecurityState) -> bytes:
+    """ATA security information (SAT-3): length, times and master password, then the states."""
+    states = 1 | now.password << 1 | now.password_locked << 2  # supported, enabled, locked
+    return struct.pack(">xBHHHBB6x", 14, 2, 2, 0xFFFE, 0, states)
+
+
 class Security:
     """Answers both commands; called with the drive's lock held."""
 
@@ -67,7 +74,10 @@ class Security:
             pull(host, length)
             return OK if protocol == _TCG else refused(Status.INVALID_FIELD)
         if protocol == _INFORMATION and com_id == 0:
-            data = struct.pack(">6xHBB", 2, _INFORMATION, _TCG)
+            protocols = bytes([_INFORMATION, _TCG, *([_ATA] if profile.ata_password else [])])
+            data = struct.pack(">6xH", len(protocols)) + protocols
+        elif protocol == _ATA and com_id == _ATA_STATE and profile.ata_password:
+            data = password(self._drive.state.security)
         elif protocol == _TCG and com_id == _DISCOVERY_COM_ID:
             data = discovery(profile, self._drive.state.security, 512)
         elif protocol == _TCG and com_id == profile.com_id:

@@ -55,13 +55,20 @@ class FirmwareState:
 
 @dataclass
 class SecurityState:
-    """What Level 0 discovery shows of a TCG drive."""
+    """What Level 0 discovery shows of a TCG drive, and protocol EFh of its ATA password."""
 
     owned: bool = False  # the SID's PIN is no longer the one printed by the factory
     enabled: bool = False
     locked: bool = False
     shadowed: bool = False  # MBR shadowing enabled, and not done
     sid_blocked: bool = False
+    password: bool = False  # a user password of ATA is set
+    password_locked: bool = False  # and was not given since the last power cycle
+
+    @property
+    def denies(self) -> bool:
+        """Whether data is kept from every host."""
+        return self.locked or self.password_locked
 
 
 @dataclass

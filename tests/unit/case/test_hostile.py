@@ -23,8 +23,8 @@ from eraser.state.journal import Journal, read
 from tests.lab.nvme.composed.host import Answer
 from tests.lab.nvme.faults import EraseFault, Faults
 from tests.lab.nvme.leftovers import TENANT_HOST, Leftovers
-from tests.lab.nvme.profile import DriveProfile, NamespaceProfile
-from tests.lab.nvme.state import Registrant, ReservationState
+from tests.lab.nvme.profile import DriveProfile, NamespaceProfile, SecurityProfile
+from tests.lab.nvme.state import Registrant, ReservationState, SecurityState
 from tests.unit.case.fakes import SLOT, Crash
 from tests.unit.case.test_latecomers import opened
 from tests.unit.case.test_restore import (
@@ -237,6 +237,20 @@ def test_reservations_of_a_drive_that_tells_no_nameless_host_of_them_are_cleared
     fit(made.run())
     assert not left.reservation.registrants
     assert left.reservation.kind == 0
+
+
+@pytest.mark.parametrize("locked", [False, True], ids=["set", "locked"])
+def test_a_password_of_ata_is_told_and_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, locked: bool
+) -> None:
+    """It outlives every erase, and the next power cycle locks the next tenant out."""
+    security = SecurityProfile(ata_password=True)
+    made = make_bed(tmp_path, monkeypatch, replace(DRIVE, security=security))
+    made.leave(Leftovers(security=SecurityState(password=True, password_locked=locked)))
+    report = made.run()
+    assert report.fit is False
+    assert (report.verdict is Verdict.ERASED) is not locked
+    assert "take it off with the drive's master password" in " ".join(report.reasons)
 
 
 def test_a_reservation_that_keeps_the_only_namespace_away_is_told(

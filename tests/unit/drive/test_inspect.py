@@ -17,7 +17,16 @@ from hypothesis import strategies as st
 from eraser.cli import inspect
 from eraser.cli.output import printable
 from eraser.controller import nvme
-from eraser.drive import firmware, health, hostmetadata, manage, profile, statelogs, tcg
+from eraser.drive import (
+    atasecurity,
+    firmware,
+    health,
+    hostmetadata,
+    manage,
+    profile,
+    statelogs,
+    tcg,
+)
 from eraser.drive.features import differing
 from eraser.drive.featuresurvey import survey
 from eraser.drive.inspect import facts
@@ -36,7 +45,9 @@ from tests.lab.nvme.state import SecurityState as LabSecurity
 from tests.unit.controller.labdrive import FULL, LabController, lab_controller
 
 SAMPLES = Path(__file__).parents[1] / "controller/samples"
-EVERYTHING = replace(FULL, security=SecurityProfile(), boot_partition_units=2, lockdown=True)
+EVERYTHING = replace(
+    FULL, security=SecurityProfile(ata_password=True), boot_partition_units=2, lockdown=True
+)
 
 
 # Parsers
@@ -95,6 +106,35 @@ def test_level_0_beyond_its_own_length_is_not_read() -> None:
     assert tcg.parse(level0()[:48]) == SecurityState()
 
 
+@pytest.mark.parametrize(
+    ("protocols", "length", "there"),
+    [
+        (b"\x00\x01\xef", 3, True),
+        (b"\x00\x01\xef", 2, False),
+        (b"\x00\xef", 0xFFFF, True),
+        (b"\x00\x01\x02", 3, False),
+        (b"", 0, False),
+    ],
+)
+def test_protocols_beyond_the_lists_own_length_are_not_read(
+    protocols: bytes, length: int, there: bool
+) -> None:
+    raw = (struct.pack(">6xH", length) + protocols).ljust(512, b"\0")
+    assert atasecurity.listed(raw) is there
+
+
+@pytest.mark.parametrize(
+    ("states", "wanted"),
+    [(0x01, (False, False)), (0x03, (True, False)), (0x07, (True, True)), (0x39, (False, False))],
+)
+def test_the_password_of_ata(states: int, wanted: tuple[bool, bool]) -> None:
+    """SAT-3: byte 1 is the length, byte 9 has SUPPORTED, ENABLED, LOCKED, FROZEN and so on."""
+    raw = struct.pack(">xBHHHBB6x", 14, 2, 2, 0xFFFE, 1, states)
+    found = atasecurity.parse(raw)
+    assert (found.enabled, found.locked) == wanted
+    assert atasecurity.parse(b"\0\xff" + raw[2:]) == atasecurity.Password(), "another form"
+
+
 def test_reservations_in_both_structures() -> None:
     raw = struct.pack("<IBHxxB", 7, 5, 2, 1).ljust(4096, b"\0")
     assert statelogs.reservation(raw, 3) == Reservation(3, 5, 2, True)
@@ -124,6 +164,8 @@ def test_boot_partitions_lockdown_and_controllers() -> None:
     [
         lambda raw: firmware.parse(raw, raw[0] if raw else 0),
         tcg.parse,
+        atasecurity.listed,
+        atasecurity.parse,
         lambda raw: statelogs.reservation(raw, 1),
         statelogs.boot_partitions,
         statelogs.prohibited,
@@ -421,6 +463,51 @@ def test_a_report_that_is_refused_is_no_report_of_nothing(
 # Profiles
 
 
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (LabSecurity(password=True), "which locks it at the next power cycle; take it off"),
+        (LabSecurity(password=True, password_locked=True), "and locked by it; take it off"),
+        (LabSecurity(), ""),
+    ],
+    ids=["set", "locked", "none"],
+)
+def test_a_password_of_ata_holds_whatever_the_profile_says(
+    tmp_path: Path, left: LabSecurity, said: str
+) -> None:
+    """Sanitize leaves it as it is (Base 2.3, 8.1.26), and it locks the next tenant out."""
+    controller = lab_controller(tmp_path, EVERYTHING)
+    wanted = approved(controller)
+    assert b"password_" not in codec.canonical(wanted)
+    controller.bench.drive.state.security = left
+    for each in (wanted, replace(wanted, condition=None)):
+        assert said in held_against(controller, each)
+        assert bool(held_against(controller, each)) is bool(said)
+    assert (b"password_set" in codec.canonical(facts(controller))) is left.password
+    controller.bench.drive.power_cycle()
+    assert controller.bench.drive.state.security.denies is left.password
+
+
+@pytest.mark.parametrize("protocol", [0x00, 0xEF], ids=hex)
+def test_a_drive_that_does_not_tell_of_a_password_is_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: int
+) -> None:
+    controller = lab_controller(tmp_path, EVERYTHING)
+    wanted, real = approved(controller), LabController.admin
+
+    def refuse(self: LabController, opcode: int, **words: Any) -> object:
+        record, data = real(self, opcode, **words)
+        if opcode != 0x82 or words["cdw10"] >> 24 != protocol:
+            return record, data
+        return replace(record, status=0x002, exit_code=1), b""
+
+    monkeypatch.setattr(LabController, "admin", refuse)
+    found = facts(controller).condition
+    assert found is not None
+    assert found.unreadable == ()
+    assert held_against(controller, wanted) == ""
+
+
 def approved(controller: LabController) -> Profile:
     return profile.propose(controller.identity(), facts(controller), survey(controller))
 
@@ -467,6 +554,7 @@ def test_a_profile_sees_what_was_left(tmp_path: Path, left: Leftovers, said: str
         Leftovers(write_protect={1: 1}),
         Leftovers(reservation=1),
         Leftovers(security=LabSecurity(locked=True)),
+        Leftovers(security=LabSecurity(password=True)),
         Leftovers(firmware=FirmwareState(["GDC5602Q"] * 3, 1, 2)),
     ],
 )

@@ -91,6 +91,8 @@ CASES = [
     (NOT_CERTAIN, showed(False, otherwise=1), HoldCode.READS_DIFFER),
     (NOT_CERTAIN, showed(True, structured=1, otherwise=1), HoldCode.UNPROVED),
     (NOT_CERTAIN, found(security=SecurityState(locked=True)), HoldCode.LOCKED),
+    (UNFIT, found(security=SecurityState(password_set=True)), HoldCode.LOCKED),
+    (NOT_CERTAIN, found(security=SecurityState(password_locked=True)), HoldCode.LOCKED),
     (NOT_CERTAIN, found(reservations=(Reservation(1, 1, 1, True),)), HoldCode.LOCKED),
     # One that nobody could read: its namespace is not attached.
     (

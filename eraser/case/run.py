@@ -18,6 +18,7 @@ from eraser.case import (
     features as case_features,
 )
 from eraser.case import (
+    namespacesanitize,
     probes,
     resets,
     sanitize,
@@ -272,6 +273,8 @@ def _inspect(session: CaseSession) -> None:
     sanitizes = tuple(c.cdw10 for c in plan.commands if c.method.is_sanitize)
     # Before the questions: a running sanitize keeps the drive from answering all of them.
     busy = not plan.refusal and sanitize.ours_runs(session, sanitizes)
+    if not plan.refusal and not busy:
+        namespacesanitize.wait(session)
     state, problems = None, list[str]()
     try:
         found = facts(controller)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 
-from eraser.case import probes, unlock
+from eraser.case import namespacesanitize, probes, unlock
 from eraser.case.entries import (
     AttemptOver,
     CommandEntry,
@@ -18,7 +18,7 @@ from eraser.case.entries import (
     Uprooted,
 )
 from eraser.case.session import CaseSession
-from eraser.controller.passthru import CommandError
+from eraser.controller.passthru import NAMESPACE_SANITIZES, CommandError
 from eraser.controller.spec import SanitizeLog, SanitizeState
 from eraser.drive import personality
 from eraser.erase.plan import OPCODE_SANITIZE
@@ -237,6 +237,8 @@ class Sanitize:
             self._watch(intent, settle=SETTLE_SECONDS)
         elif record.status == STATUS_SANITIZE_IN_PROGRESS:
             self._occupied(intent)
+        elif record.status == NAMESPACE_SANITIZES:
+            self._kept_off(intent)
         else:
             self._refused(intent, record)
 
@@ -270,6 +272,18 @@ class Sanitize:
         self.session.note(AttemptOver(self.place, reason))
         if intent.attempt > MAX_OCCUPIED:
             raise DriveError(f"{reason}, again and again; who else sanitizes this drive?")
+
+    def _kept_off(self, intent: Intent) -> None:
+        """2Ch: a namespace is sanitized by itself. The next attempt has canaries where none could
+        be written now."""
+        reason = f"status {NAMESPACE_SANITIZES:#04x}: a sanitize of a namespace is running"
+        self.session.note(Uprooted(self.place, reason))
+        self.session.note(AttemptOver(self.place, reason))
+        if intent.attempt > MAX_OCCUPIED:
+            raise DriveError(f"{reason}, again and again; look at the drive")
+        # As long as a sanitize may stand still, in all.
+        pause = self.session.limits.stuck / MAX_OCCUPIED
+        namespacesanitize.wait_after_refusal(self.session, pause)
 
     def _refused(self, intent: Intent, record: CommandRecord) -> None:
         reason = f"the drive refused it with status {record.status:#05x} ({record.message})"

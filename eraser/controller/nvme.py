@@ -160,19 +160,21 @@ class Controller(HeldController, AdminQueue):
             if len(page) < spec.IDENTIFY_BYTES // 4:
                 return found
 
-    def log(self, lid: int, length: int, what: str) -> bytes:
-        """``length`` bytes of a log page. Raises :class:`DriveError`.
+    def log(self, lid: int, length: int, what: str, nsid: int = ALL_NAMESPACES) -> bytes:
+        """``length`` bytes of a log page, of the drive or of one namespace. Raises
+        :class:`DriveError`.
 
         Get Log Page dword 10 (Base 5.16): LID 7:0, RAE 15, NUMDL 31:16 (dwords, from 0). RAE stays
         0, as the kernel and smartctl ask: with it some drives give a SMART log of zeros (nvme-cli
         #1729), and nobody here waits for the events that it keeps.
         """
         cdw10 = (length // 4 - 1) << 16 | lid
-        return self.read(GET_LOG_PAGE, length, what, nsid=ALL_NAMESPACES, cdw10=cdw10)
+        return self.read(GET_LOG_PAGE, length, what, nsid=nsid, cdw10=cdw10)
 
-    def sanitize_log(self) -> bytes:
-        """Log 81h, 512 raw bytes. Raises :class:`DriveError`."""
-        return self.log(LOG_SANITIZE, spec.LOG_BYTES, "the Sanitize Status log (81h)")
+    def sanitize_log(self, nsid: int = ALL_NAMESPACES) -> bytes:
+        """Log 81h, 512 raw bytes, of the subsystem or (Base 2.3) of one namespace. Raises
+        :class:`DriveError`."""
+        return self.log(LOG_SANITIZE, spec.LOG_BYTES, "the Sanitize Status log (81h)", nsid)
 
     def smart_log(self) -> bytes:
         """Log 02h, 512 raw bytes. Raises :class:`DriveError`."""

@@ -26,6 +26,7 @@ NAMESPACE_ATTACHMENT = 0x15
 FORMAT_NVM = 0x80
 SECURITY_RECEIVE = 0x82
 SANITIZE = 0x84
+SANITIZE_NAMESPACE = 0x8C
 
 IO_RESERVATION_REGISTER = 0x0D
 IO_RESERVATION_REPORT = 0x0E
@@ -54,10 +55,12 @@ STATUS_MASK = 0x7FF
 """SCT (10:8) and SC (7:0) of the completion's status; above are CRD, More and Do Not Retry."""
 DO_NOT_RETRY = 0x4000
 """DNR of the 15 bits that the kernel gives (Base 2.0, 3.3.3.2.1; NVME_SC_DNR of linux/nvme.h)."""
-_LATER = frozenset({0x021, 0x022, 0x024, 0x082, 0x084, 0x303})
-"""Command Interrupted, Transient Transport Error, Admin Command Media Not Ready, Namespace Not
-Ready, Format in Progress, Asymmetric Access Transition (Base 2.0, 3.3.3.2.1; linux/nvme.h). No
-others: many drives refuse what they do not have with Do Not Retry clear."""
+NAMESPACE_SANITIZES = 0x02C
+"""Sanitize Namespace In Progress (Base 2.3, 4.2.3.1)."""
+_LATER = frozenset({0x021, 0x022, 0x024, NAMESPACE_SANITIZES, 0x082, 0x084, 0x303})
+"""Command Interrupted, Transient Transport Error, Admin Command Media Not Ready, the one above,
+Namespace Not Ready, Format in Progress, Asymmetric Access Transition (Base 2.0, 3.3.3.2.1;
+linux/nvme.h). No others: many drives refuse what they do not have with Do Not Retry clear."""
 READS = frozenset({IDENTIFY, GET_LOG_PAGE, GET_FEATURES, SECURITY_RECEIVE})
 """Admin opcodes that change nothing."""
 LATER_PAUSE = 0.25
@@ -163,8 +166,11 @@ def said_later(stderr: str, opcode: int | None = None) -> bool:
     """Whether nvme-cli ended with a status that :func:`means_later`; it prints all 15 bits. With
     the ``opcode`` of one of :data:`READS`, as :func:`may_read_again`."""
     found = _STATUS.findall(stderr)
-    again = may_read_again if opcode in READS else means_later
-    return bool(found) and again(int(found[-1], 16))
+    status = int(found[-1], 16) if found else 0
+    # Canaries have to be planted anew before it, on what could not be written meanwhile.
+    if opcode == SANITIZE and status & STATUS_MASK == NAMESPACE_SANITIZES:
+        return False
+    return may_read_again(status) if opcode in READS else means_later(status)
 
 
 def result_of(stderr: str) -> int | None:

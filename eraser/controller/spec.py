@@ -18,6 +18,7 @@ UNKNOWN_SECONDS = 0xFFFF_FFFF
 """Log 81h, estimated times: not reported (Base 5.16.1.25)."""
 
 _MEDIA_VERIFICATION = 5
+_VERSION_2_3 = 2 << 16 | 3 << 8
 _LBADS = range(9, 21)
 """NVM 4.1.5.1: LBADS below 9 is not used; above 1 MiB there is no such drive."""
 _BLOCKS_MAX = 1 << 63
@@ -123,6 +124,11 @@ class IdentifyController:
     def can_sanitize(self) -> bool:
         """Any sanitize operation, hence also log 81h."""
         return bool(self.sanicap & 7)
+
+    @property
+    def tells_of_namespace_sanitize(self) -> bool:
+        """Of a version that has sanitizes of one namespace."""
+        return self.version >= _VERSION_2_3
 
     @property
     def can_secure(self) -> bool:
@@ -321,6 +327,9 @@ class SanitizeLog:
     purged: bool = False
     """SSTAT bit 11 (PRGD): it purged as IEEE Std 2883 defines that, because it was asked to."""
 
+    target: int = 0
+    """STNSID (Base 2.3, 5.2.12.1.36): the namespace that it is about, 0 for the subsystem."""
+
     @classmethod
     def parse(cls, raw: bytes) -> SanitizeLog:
         """At least 32 bytes (512 as read). Raises :class:`DriveError`."""
@@ -342,6 +351,7 @@ class SanitizeLog:
             purged=bool(status >> 11 & 1),
             # The log may come with 32 bytes, which end before SSI.
             verifying=len(raw) > 36 and raw[36] & 0xF == _MEDIA_VERIFICATION,
+            target=_number(raw, 44, 4),
         )
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.lab.nvme import identify, lockdown, lookups, nvm
+from tests.lab.nvme import identify, lockdown, lookups, namespacesanitize, nvm
 from tests.lab.nvme.acts import Act, Kind, Reset
 from tests.lab.nvme.counters import Counter
 from tests.lab.nvme.drive import Drive
@@ -57,6 +57,9 @@ _OWN: dict[AdminOp, Callable[[Drive, Command, Host], Reply]] = {
     AdminOp.SECURITY_SEND: lambda drive, command, host: drive.security.command(command, host),
     AdminOp.SECURITY_RECEIVE: lambda drive, command, host: drive.security.command(command, host),
     AdminOp.LOCKDOWN: lambda drive, command, _host: lockdown.command(drive, command),
+    AdminOp.SANITIZE_NAMESPACE: lambda drive, command, _host: namespacesanitize.command(
+        drive, command
+    ),
     # DW0 bit 0: not aborted, which a controller may always say.
     AdminOp.ABORT: lambda _drive, _command, _host: Reply(dw0=1),
     AdminOp.KEEP_ALIVE: lambda _drive, _command, _host: OK,
@@ -145,7 +148,9 @@ class Controller:
             return Reply(drive.faults.admin_status[opcode])
         if opcode not in self._opcodes():
             return refused(Status.INVALID_OPCODE)
-        if blocked := self._sanitize_gate(command) or self._gate(command):
+        if blocked := self._sanitize_gate(command) or namespacesanitize.refusal(drive, command):
+            return blocked
+        if blocked := self._gate(command):
             return blocked
         if opcode in _OWN:
             return _OWN[AdminOp(opcode)](drive, command, host)
@@ -167,6 +172,7 @@ class Controller:
             AdminOp.SECURITY_SEND: profile.security is not None,
             AdminOp.SECURITY_RECEIVE: profile.security is not None,
             AdminOp.LOCKDOWN: profile.lockdown,
+            AdminOp.SANITIZE_NAMESPACE: profile.version >= namespacesanitize.VERSION,
         }
         return (*_SUPPORTED, *(opcode for opcode, has in extra.items() if has))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tests.lab.nvme import identify, lockdown, logs, nvm
+from tests.lab.nvme import identify, lockdown, logs, namespacesanitize, nvm
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.spec import BROADCAST_NSID, Cns, Command, Lid, Reply, Status, refused
 
@@ -92,6 +92,9 @@ def log_page(drive: Drive, command: Command, opcodes: Iterable[int]) -> Reply:
     lid, specific = command.cdw10 & 0xFF, command.cdw10 >> 8 & 0x7F
     length = ((command.cdw10 >> 16 | (command.cdw11 & 0xFFFF) << 16) + 1) * 4
     offset = command.cdw12 | command.cdw13 << 32
+    of_one = drive.state.namespace(command.nsid)
+    if lid == Lid.SANITIZE and of_one and drive.profile.version >= namespacesanitize.VERSION:
+        return Reply(data=namespacesanitize.log(of_one)[:length].ljust(length, b"\0"))
     content = _content(drive, lid, specific, opcodes)
     if content is None:
         known = lid in _known(drive)

@@ -68,6 +68,8 @@ class IoCommands:
         namespace = drive.state.active(command.nsid)
         if namespace is None:
             return refused(Status.INVALID_NAMESPACE)
+        if namespace.sanitizing:
+            return refused(Status.NAMESPACE_SANITIZE_IN_PROGRESS)
         if drive.formatter.busy and drive.formatter.percent_left(command.nsid):
             return refused(Status.FORMAT_IN_PROGRESS)
         if command.opcode in _CHANGING and drive.write_protect(namespace):

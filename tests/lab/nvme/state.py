@@ -83,6 +83,9 @@ class NamespaceState:
     attached: bool = True
     made: int = 0  # 0 from the factory, else the number of the command that created it
     reservation: ReservationState = field(default_factory=ReservationState)
+    sanitizing: int = 0  # looks that see a sanitize of this namespace alone, until it ends
+    sanitize_verifying: bool = False  # it waits in the Media Verification state
+    sanitize_stuck: bool = False  # it never ends
 
 
 @dataclass

@@ -36,12 +36,19 @@ def tool(directory: Path, later: int, status: str) -> tuple[str, Path]:
         ("NVMe status: Admin Command Media Not Ready(0x24)", True),
         ("NVMe status: Admin Command Media Not Ready(0x4024)", False),  # Do Not Retry
         ("NVMe status: Namespace Not Ready(0x2082)", True),  # More
+        ("NVMe status: Sanitize Namespace In Progress(0x2c)", True),
         ("NVMe status: Invalid Field in Command(0x2)", False),
         ("passthru: Inappropriate ioctl for device", False),
     ],
 )
 def test_what_nvme_cli_prints_tells_whether_to_ask_again(text: str, later: bool) -> None:
     assert said_later(text) is later
+
+
+def test_a_sanitize_that_another_of_a_namespace_keeps_off_is_left_to_the_case() -> None:
+    """Canaries come first: none could be written where that one runs."""
+    text = "NVMe status: Sanitize Namespace In Progress(0x2c)"
+    assert [said_later(text, opcode) for opcode in (0x84, 0x80, 0x0A)] == [False, True, True]
 
 
 class Pauses(Clock):

@@ -9,6 +9,7 @@ differ: a run that was killed half way is followed by one that does the rest.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 
 from eraser.case.entries import CommandEntry, Restored
 from eraser.case.namespaces import capacity, creation, temporary
@@ -20,11 +21,12 @@ from eraser.case.unlock import unlock_attached, unlock_late
 from eraser.controller.passthru import FORMAT_NVM, NAMESPACE_MANAGEMENT
 from eraser.drive import manage
 from eraser.drive.inquiry import sensible
-from eraser.drive.inspect import DETACHED, described, detached, layouts
+from eraser.drive.inspect import DETACHED, command_sets, described, detached, layouts
 from eraser.drive.profile import is_of
 from eraser.erase.layout import (
     LayoutCommand,
     LayoutStep,
+    create_cdw11,
     create_data,
     layout_steps,
     reformat_cdw10,
@@ -32,7 +34,7 @@ from eraser.erase.layout import (
 )
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import DriveError
-from eraser.protocol.profile import NamespaceLayout, layout_differences
+from eraser.protocol.profile import NVM_COMMAND_SET, NamespaceLayout, layout_differences
 from eraser.protocol.report import CommandRecord, ControllerFacts, Step, Verdict
 
 
@@ -63,11 +65,10 @@ def restore(session: CaseSession) -> None:
         temporary.free(session)
         problems = _carry_out(session, steps)
         active, loose = _read_layout(session)
-        # Placeholders kept the numbers between busy. Now that the profile's stand they go.
-        if any(step.act is LayoutCommand.PLACE for step in steps) and not _lost(session):
-            gone = (s for s in _steps(session, active, loose) if s.act is LayoutCommand.DELETE)
-            problems += _carry_out(session, tuple(gone))
-            active, loose = _read_layout(session)
+        if not _lost(session):
+            rest = _rest(session, {step.act for step in steps}, active, loose, problems)
+            problems += _carry_out(session, rest)
+            active, loose = _read_layout(session) if rest else (active, loose)
         # Without this the only trace would be a difference that nothing explains.
         if _steps(session, active, loose) and not problems:
             problems.append("restore: the drive took every command, and is not as it should be")
@@ -75,6 +76,24 @@ def restore(session: CaseSession) -> None:
         temporary.allocate(session)
         # Last: a run that dies before this entry decides anew from what is there.
         session.note(Restored(True, active, _added(session), tuple(problems)))
+
+
+def _rest(
+    session: CaseSession,
+    done: Collection[LayoutCommand],
+    active: tuple[NamespaceLayout, ...],
+    loose: tuple[NamespaceLayout, ...],
+    problems: Collection[str],
+) -> tuple[LayoutStep, ...]:
+    """What is due only once the steps are ``done``."""
+    steps = _steps(session, active, loose)
+    # A detached one tells its command set when it is attached, so it may have to be made anew.
+    if LayoutCommand.ATTACH in done and not problems:
+        return steps
+    # Placeholders kept the numbers between busy. Now that the profile's stand they go.
+    if LayoutCommand.PLACE in done:
+        return tuple(step for step in steps if step.act is LayoutCommand.DELETE)
+    return ()
 
 
 def _unerased(session: CaseSession, active: tuple[NamespaceLayout, ...]) -> str:
@@ -120,10 +139,11 @@ def _inspected(session: CaseSession) -> ControllerFacts:
 def _read_layout(session: CaseSession) -> Layouts:
     controller = session.controller
     active = controller.active_namespaces()
+    identify = controller.identify()
     loose: tuple[NamespaceLayout, ...] = ()
     loose = sensible(
         DETACHED,
-        lambda: detached(controller, controller.identify(), frozenset(active)),
+        lambda: detached(controller, identify, frozenset(active)),
         loose,
         [],  # the last look names it
     )
@@ -131,8 +151,9 @@ def _read_layout(session: CaseSession) -> Layouts:
     temporary = session.state.made
     # The profile does not have them, and they would be deleted for that.
     kept = tuple(nsid for nsid in active if nsid not in temporary)
+    namespaces = described(controller, kept)
     return (
-        layouts(kept, described(controller, kept)),
+        layouts(kept, namespaces, command_sets(controller, identify, namespaces)),
         tuple(each for each in loose if each.nsid not in temporary),
     )
 
@@ -245,17 +266,27 @@ def _create_one(session: CaseSession, step: LayoutStep, layout: NamespaceLayout)
 
 def _create(session: CaseSession, step: LayoutStep, layout: NamespaceLayout) -> CommandRecord:
     note = f"{step.act.value} namespace {step.nsid} of {layout.blocks} blocks"
-    return _manage(session, manage.CREATE, note, send=create_data(layout))
+    if layout.command_set != NVM_COMMAND_SET:
+        note += f" of CSI {layout.command_set}"
+    cdw11, data = create_cdw11(layout), create_data(layout)
+    return _manage(session, manage.CREATE, note, cdw11=cdw11, send=data)
 
 
 def _manage(
-    session: CaseSession, select: int, note: str, *, nsid: int = 0, send: bytes = b""
+    session: CaseSession,
+    select: int,
+    note: str,
+    *,
+    nsid: int = 0,
+    cdw11: int = 0,
+    send: bytes = b"",
 ) -> CommandRecord:
     return change(
         session,
         NAMESPACE_MANAGEMENT,
         nsid=nsid,
         cdw10=select,
+        cdw11=cdw11,
         send=send,
         timeout=session.limits.format,
         note=note,

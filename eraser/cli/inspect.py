@@ -160,6 +160,7 @@ def lines(inspection: Inspection) -> Iterator[tuple[str, str]]:
                 (
                     f"{each.size} bytes, blocks of {each.block_bytes} + {each.metadata_bytes}, "
                     f"LBA format {each.lba_format}, protection {each.protection:#x}"
+                    f"{f', CSI {each.command_set}' if each.command_set else ''}"
                 ),
             )
     yield "methods", ", ".join(inspection.methods) or "none: this drive cannot be erased"

@@ -15,6 +15,7 @@ from eraser.controller.passthru import (
     CNS_ALLOCATED,
     CNS_ALLOCATED_NAMESPACE,
     CNS_CONTROLLER,
+    CNS_DESCRIPTORS,
     CNS_NAMESPACE,
     FEATURE_CURRENT,
     GET_FEATURES,
@@ -32,6 +33,7 @@ from eraser.errors import DriveError
 from eraser.host.sysfs import Host, Node, numbers
 from eraser.protocol.condition import Buffer
 from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.profile import NVM_COMMAND_SET
 
 NO_FUNCTION_RESET = "the kernel knows none for it"
 """Why a function was not reset."""
@@ -93,6 +95,18 @@ class Controller(HeldController, AdminQueue):
                 cdw10=CNS_NAMESPACE if attached else CNS_ALLOCATED_NAMESPACE,
             )
         )
+
+    def command_set(self, nsid: int) -> int:
+        """CSI of an active namespace: the NVM command set where the drive refuses to tell, as one
+        that is older than NVMe 1.3 does. Raises :class:`DriveError`."""
+        what = f"the descriptors of namespace {nsid}"
+        try:
+            raw = self.read(IDENTIFY, spec.IDENTIFY_BYTES, what, nsid=nsid, cdw10=CNS_DESCRIPTORS)
+        except CommandError as error:
+            if error.status is None:
+                raise
+            return NVM_COMMAND_SET
+        return spec.command_set(raw)
 
     def active_namespaces(self) -> tuple[int, ...]:
         """NSIDs attached to this controller (CNS 02h). Raises :class:`DriveError`."""

@@ -11,12 +11,14 @@ import enum
 from dataclasses import dataclass
 
 from eraser.errors import DriveError
+from eraser.protocol.profile import NVM_COMMAND_SET
 
 IDENTIFY_BYTES = 4096
 LOG_BYTES = 512
 UNKNOWN_SECONDS = 0xFFFF_FFFF
 """Log 81h, estimated times: not reported (Base 5.16.1.25)."""
 
+_NIDT_COMMAND_SET = 4
 _MEDIA_VERIFICATION = 5
 _VERSION_2_3 = 2 << 16 | 3 << 8
 _LBADS = range(9, 21)
@@ -413,6 +415,23 @@ class SmartLog:
             # such sensor.
             sensors=tuple(n for n in range(1, 9) if _number(raw, 198 + 2 * n, 2)),
         )
+
+
+def command_set(raw: bytes) -> int:
+    """CSI of a Namespace Identification Descriptor list (Base 2.0, 5.17.2.3): of NIDT 4h, which is
+    one byte; the NVM command set where the list does not name one.
+
+    Each descriptor is NIDT, NIDL, two reserved bytes and NIDL bytes; an NIDL of 0 ends the list.
+    Raises :class:`DriveError` where it is too short.
+    """
+    need(raw, IDENTIFY_BYTES, "Namespace Identification Descriptor list")
+    at = 0
+    while at + 4 < IDENTIFY_BYTES and raw[at] and raw[at + 1]:
+        kind, length = raw[at], raw[at + 1]
+        if (kind, length) == (_NIDT_COMMAND_SET, 1):
+            return raw[at + 4]
+        at += 4 + length
+    return NVM_COMMAND_SET
 
 
 def namespace_list(raw: bytes) -> tuple[int, ...]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from eraser.controller.nvme import Controller
 from eraser.controller.passthru import CommandError
 from eraser.controller.spec import IdentifyController, IdentifyNamespace
 from eraser.drive import inquiry
 from eraser.errors import DriveError
-from eraser.protocol.profile import NamespaceLayout
+from eraser.protocol.profile import NVM_COMMAND_SET, NamespaceLayout
 from eraser.protocol.report import ControllerFacts, NamespaceId
 
 DETACHED = "detached namespaces"
@@ -25,9 +27,11 @@ def facts(controller: Controller, *, layout_only: bool = False) -> ControllerFac
     identify = controller.identify()
     active = controller.active_namespaces()
     namespaces = described(controller, active)
+    sets: Mapping[int, int] = {}
     loose: tuple[NamespaceLayout, ...] = ()
     condition = None
     if not layout_only:
+        sets = command_sets(controller, identify, namespaces)
         # Nonsense about detached namespaces is kept and named: obstacles() then holds the drive.
         nonsense: list[str] = []
         loose = inquiry.sensible(
@@ -45,7 +49,7 @@ def facts(controller: Controller, *, layout_only: bool = False) -> ControllerFac
         sanicap=identify.sanicap,
         total_bytes=identify.total_bytes,
         unallocated_bytes=identify.unallocated_bytes,
-        namespaces=layouts(active, namespaces),
+        namespaces=layouts(active, namespaces, sets),
         dlfeat=tuple(namespace.dlfeat for _nsid, namespace in namespaces),
         detached=loose,
         condition=condition,
@@ -76,13 +80,34 @@ def described(
     return tuple(found)
 
 
+def command_sets(
+    controller: Controller,
+    identify: IdentifyController,
+    namespaces: tuple[tuple[int, IdentifyNamespace], ...],
+) -> dict[int, int]:
+    """CSI of each of these, by NSID: Identify Namespace is the same for a zoned one.
+
+    A drive that manages no namespaces is not asked: nobody could have made another of it. Raises
+    ``DriveError``.
+    """
+    if not identify.can_manage_namespaces:
+        return {}
+    return {nsid: controller.command_set(nsid) for nsid, _namespace in namespaces}
+
+
 def layouts(
-    active: tuple[int, ...], namespaces: tuple[tuple[int, IdentifyNamespace], ...]
+    active: tuple[int, ...],
+    namespaces: tuple[tuple[int, IdentifyNamespace], ...],
+    sets: Mapping[int, int] = MappingProxyType({}),
 ) -> tuple[NamespaceLayout, ...]:
-    """All active namespaces; of no size those that do not describe themselves."""
+    """All active namespaces; of no size those that do not describe themselves, and of the NVM
+    command set those that ``sets`` does not have."""
     known = dict(namespaces)
     return tuple(
-        layout_of(nsid, known[nsid]) if nsid in known else _sizeless(nsid) for nsid in active
+        layout_of(nsid, known[nsid], sets.get(nsid, NVM_COMMAND_SET))
+        if nsid in known
+        else _sizeless(nsid)
+        for nsid in active
     )
 
 
@@ -114,8 +139,10 @@ def _sizeless(nsid: int) -> NamespaceLayout:
     return NamespaceLayout(nsid, 0, 512, 0)
 
 
-def layout_of(nsid: int, namespace: IdentifyNamespace) -> NamespaceLayout:
-    """A namespace as a profile has it."""
+def layout_of(
+    nsid: int, namespace: IdentifyNamespace, command_set: int = NVM_COMMAND_SET
+) -> NamespaceLayout:
+    """A namespace as a profile has it. A detached one does not tell of its command set."""
     return NamespaceLayout(
         nsid=nsid,
         blocks=namespace.blocks,
@@ -126,4 +153,5 @@ def layout_of(nsid: int, namespace: IdentifyNamespace) -> NamespaceLayout:
         capacity=namespace.capacity,
         sharing=namespace.sharing,
         extended_metadata=namespace.extended_metadata,
+        command_set=command_set,
     )

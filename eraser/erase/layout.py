@@ -11,7 +11,7 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from eraser.protocol.profile import NamespaceLayout
+from eraser.protocol.profile import NVM_COMMAND_SET, NamespaceLayout
 
 CREATE_BYTES = 4096
 PLACEHOLDER_BYTES = 64 << 10
@@ -115,7 +115,10 @@ def placeholder(layout: NamespaceLayout | None) -> NamespaceLayout | None:
     if layout is None:
         return None
     blocks = PLACEHOLDER_BYTES // layout.block_bytes
-    return replace(layout, blocks=blocks, capacity=blocks, protection=0)
+    # Of the NVM command set: any other may have sizes of its own, as whole zones are.
+    return replace(
+        layout, blocks=blocks, capacity=blocks, protection=0, command_set=NVM_COMMAND_SET
+    )
 
 
 def smaller(layout: NamespaceLayout, tolerance: int) -> NamespaceLayout | None:
@@ -157,6 +160,11 @@ def create_data(layout: NamespaceLayout) -> bytes:
     data[29] = layout.protection
     data[30] = layout.sharing or 0
     return bytes(data)
+
+
+def create_cdw11(layout: NamespaceLayout) -> int:
+    """Namespace Management, create, command dword 11: CSI 31:24 (Base 2.0, 5.23)."""
+    return layout.command_set << 24
 
 
 def flbas(layout: NamespaceLayout) -> int:

@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 from eraser.protocol.codec import LATE
 from eraser.protocol.condition import ExpectedCondition
 
+NVM_COMMAND_SET = 0
+"""CSI (Base 2.0, I/O Command Set Identifier)."""
+_COMMAND_SETS = {NVM_COMMAND_SET: "NVM", 1: "Key Value", 2: "Zoned Namespace"}
+
 
 @dataclass(frozen=True)
 class NamespaceLayout:
@@ -35,6 +39,9 @@ class NamespaceLayout:
     """NMIC; bit 0: other controllers of the subsystem may have it attached too."""
     extended_metadata: bool | None = None
     """FLBAS bit 4: metadata is transferred with the data."""
+    command_set: int = field(default=NVM_COMMAND_SET, metadata=LATE)
+    """CSI (Namespace Identification Descriptor list, CNS 03h; Base 2.0, 5.17.2.3). Of the NVM
+    command set is what names none: a drive, a profile, or a report that is older than this."""
 
     @property
     def size(self) -> int:
@@ -68,6 +75,7 @@ _NAMESPACE_FIELDS = {
     "protection": (0, 0xFF),
     "capacity": (0, (1 << 64) - 1),
     "sharing": (0, 0xFF),
+    "command_set": (0, 0xFF),
 }
 _FEATURE_FIELDS = {
     "fid": (0, 0xFF),
@@ -109,7 +117,16 @@ def _layout_differences(
         else:
             for name in wanted[nsid].differences(seen[nsid], tolerance):
                 mine, theirs = getattr(wanted[nsid], name), getattr(seen[nsid], name)
-                yield f"expected namespace {nsid} with {name} {mine}, found {theirs}"
+                if name == "command_set":
+                    mine, theirs = _named(mine), _named(theirs)
+                    yield f"expected namespace {nsid} of {mine}, found it of {theirs}"
+                else:
+                    yield f"expected namespace {nsid} with {name} {mine}, found {theirs}"
+
+
+def _named(command_set: int) -> str:
+    name = _COMMAND_SETS.get(command_set, "")
+    return f"the {name} command set (CSI {command_set})" if name else f"CSI {command_set}"
 
 
 FEATURE_DATA_BYTES = 4096

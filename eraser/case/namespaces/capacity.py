@@ -15,6 +15,7 @@ from eraser.controller.spec import IdentifyNamespace
 from eraser.drive.inspect import described, layout_of
 from eraser.protocol.conclusions import unallocated
 from eraser.protocol.conclusions.unallocated import PIECE, SMALLEST
+from eraser.protocol.profile import NamespaceLayout
 from eraser.protocol.report import ControllerFacts
 
 RETRIES = 10
@@ -76,9 +77,13 @@ def _most_taken_by(state: CaseState, nsid: int, namespace: IdentifyNamespace) ->
     """
     facts = _inspected(state)
     found = () if facts is None else (*facts.namespaces, *facts.detached)
-    now = layout_of(nsid, namespace)
-    stands = any(each.nsid == nsid and not each.differences(now) for each in found)
+    stands = any(each.nsid == nsid and _as_before(each, namespace) for each in found)
     return taken_bytes(namespace)[0 if stands else 1]
+
+
+def _as_before(before: NamespaceLayout, namespace: IdentifyNamespace) -> bool:
+    """Its command set is not asked for again: it says nothing of how much a namespace takes."""
+    return not before.differences(layout_of(before.nsid, namespace, before.command_set))
 
 
 def accounted_bytes(session: CaseSession) -> int:
@@ -151,7 +156,7 @@ def sizes_before(session: CaseSession, free: int) -> tuple[int, ...]:
     standing = described_all(session, listed_nsids(session) - temporary_nsids(session))
     for nsid, namespace in standing:
         before = stood.pop(nsid, None)
-        if before is None or before.differences(layout_of(nsid, namespace)):
+        if before is None or not _as_before(before, namespace):
             return ()
     return tuple(each.size for each in stood.values() if SMALLEST <= each.size <= free)
 

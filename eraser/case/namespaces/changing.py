@@ -21,6 +21,7 @@ def change(
     *,
     nsid: int = 0,
     cdw10: int,
+    cdw11: int = 0,
     send: bytes = b"",
     timeout: float,
     note: str,
@@ -35,6 +36,7 @@ def change(
         opcode,
         nsid=nsid,
         cdw10=cdw10,
+        cdw11=cdw11,
         send_len=len(send),
         timeout=timeout,
     )
@@ -50,6 +52,7 @@ def change(
         started_at=session.clock.utc(),
         seconds=0.0,
         sent=send.rstrip(b"\0").hex(),
+        cdw11=cdw11,
     )
     open_ = Changing(session.state.changes + 1, note, unknown)
     # In the journal before it goes out, so a crash leaves no command that nobody knows of.
@@ -104,4 +107,5 @@ def _record(open_: Changing, result: detached.FormatResult) -> CommandRecord:
         started_at=result.started_at,
         seconds=round(result.seconds, 3),
         sent=sent.sent,
+        cdw11=sent.cdw11,
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from tests.lab.nvme.profile import DriveProfile
 from tests.lab.nvme.reservations import RESCAP
-from tests.lab.nvme.spec import PAGE
+from tests.lab.nvme.spec import PAGE, CommandSet
 from tests.lab.nvme.state import DriveState, NamespaceState
 
 _CRYPTO, _BLOCK, _OVERWRITE, _NO_DEALLOCATE_INHIBITED = 1 << 0, 1 << 1, 1 << 2, 1 << 29
@@ -156,7 +156,7 @@ def descriptors(profile: DriveProfile, state: NamespaceState) -> bytes:
     parts = [
         (_DESCRIPTOR_EUI64, profile.eui64(state.nsid, state.made)),
         (_DESCRIPTOR_NGUID, profile.nguid(state.nsid, state.made)),
-        (_DESCRIPTOR_CSI, b"\0"),
+        (_DESCRIPTOR_CSI, bytes([state.csi])),
     ]
     if not profile.reports_ids:
         parts = parts[2:]
@@ -171,9 +171,10 @@ def controller_list(profile: DriveProfile, at_least: int) -> bytes:
     return struct.pack(f"<H{len(ids)}H", len(ids), *ids).ljust(PAGE, b"\0")
 
 
-def command_sets() -> bytes:
-    """The one combination of I/O command sets: NVM alone."""
-    return struct.pack("<Q", 1).ljust(PAGE, b"\0")
+def command_sets(profile: DriveProfile) -> bytes:
+    """The one combination of I/O command sets, a bit for each by its CSI."""
+    together = 1 << CommandSet.NVM | profile.zoned << CommandSet.ZONED
+    return struct.pack("<Q", together).ljust(PAGE, b"\0")
 
 
 def _ascii(text: str, width: int) -> bytes:

@@ -37,7 +37,7 @@ def identify_data(drive: Drive, command: Command) -> Reply:
         Cns.CONTROLLER: lambda: identify.controller(profile, state),
         Cns.CONTROLLER_BY_COMMAND_SET: lambda: bytes(4096),
         Cns.CONTROLLERS: lambda: identify.controller_list(profile, command.cdw10 >> 16),
-        Cns.COMMAND_SETS: identify.command_sets,
+        Cns.COMMAND_SETS: lambda: identify.command_sets(profile),
     }
     if cns in whole_drive:
         if cns == Cns.CONTROLLER_BY_COMMAND_SET and csi:

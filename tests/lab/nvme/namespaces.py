@@ -11,7 +11,17 @@ import struct
 from typing import TYPE_CHECKING
 
 from tests.lab.nvme.memory import Host, pull
-from tests.lab.nvme.spec import BROADCAST_NSID, OK, PAGE, AdminOp, Command, Reply, Status, refused
+from tests.lab.nvme.spec import (
+    BROADCAST_NSID,
+    OK,
+    PAGE,
+    AdminOp,
+    Command,
+    CommandSet,
+    Reply,
+    Status,
+    refused,
+)
 from tests.lab.nvme.state import NamespaceState
 
 if TYPE_CHECKING:
@@ -43,7 +53,10 @@ class NamespaceManager:
         drive, state = self._drive, self._drive.state
         blocks, capacity = struct.unpack_from("<QQ", asked)
         lba_format, protection = asked[26] & 0xF | asked[26] >> 1 & 0x30, asked[29]
-        if command.cdw11 >> 24 or protection & 7 or command.nsid:
+        csi = command.cdw11 >> 24
+        if csi != CommandSet.NVM and not (drive.profile.zoned and csi == CommandSet.ZONED):
+            return refused(Status.COMMAND_SET_NOT_SUPPORTED)
+        if protection & 7 or command.nsid:
             return refused(Status.INVALID_FIELD)
         if not drive.profile.plays(lba_format):
             return refused(Status.INVALID_FORMAT)
@@ -65,7 +78,7 @@ class NamespaceManager:
         state.namespaces_made += 1
         state.namespaces.append(
             NamespaceState(
-                nsid, base, length, lba_format, attached=False, made=state.namespaces_made
+                nsid, base, length, lba_format, attached=False, made=state.namespaces_made, csi=csi
             )
         )
         if not drive.faults.creates_dirty:

@@ -18,6 +18,7 @@ from tests.lab.nvme.spec import (
     OK,
     PAGE,
     Command,
+    CommandSet,
     Fid,
     NvmOp,
     Reply,
@@ -36,6 +37,7 @@ def supported(profile: DriveProfile) -> list[NvmOp]:
 
 _CHANGING = frozenset({NvmOp.WRITE, NvmOp.WRITE_ZEROES, NvmOp.DATASET_MANAGEMENT})
 
+_AT_WRITE_POINTER = frozenset({NvmOp.WRITE, NvmOp.WRITE_ZEROES})
 _ADDRESSED = frozenset({NvmOp.READ, NvmOp.WRITE, NvmOp.COMPARE, NvmOp.WRITE_ZEROES, NvmOp.VERIFY})
 _RANGE = struct.Struct("<IIQ")
 _ATTRIBUTE_DEALLOCATE = 1 << 2
@@ -112,6 +114,9 @@ class IoCommands:
         length = blocks << shift
         if opcode not in (NvmOp.WRITE_ZEROES, NvmOp.VERIFY) and length > self._largest:
             return refused(Status.INVALID_FIELD)
+        # The model has no zones: such a namespace is one that begins empty and stays so.
+        if namespace.csi == CommandSet.ZONED and opcode in _AT_WRITE_POINTER and command.slba:
+            return refused(Status.ZONE_INVALID_WRITE)
         if bad := self._media_error(command, blocks, write=opcode in _CHANGING):
             return bad
         if opcode == NvmOp.READ:

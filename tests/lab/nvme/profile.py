@@ -42,6 +42,7 @@ class NamespaceProfile:
     lba_format: int = 0
     write_protect: int = 0  # state of feature 84h that a tenant left
     attached: bool = True
+    csi: int = 0  # its I/O command set
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,7 @@ class DriveProfile:
     firmware_slots: int = 3
     namespace_management: bool = False  # OACS bit 3
     most_namespaces: int = 16  # NN, where namespaces can be made
+    zoned: bool = False  # namespaces of the Zoned Namespace Command Set can be made (CSI 2)
     reservations: bool = False  # ONCS bit 5, RESCAP
     wants_host_identifier: bool = False  # CTRATT bit 18, RHII: no reservations of host 0
     security: SecurityProfile | None = None

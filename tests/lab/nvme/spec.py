@@ -109,12 +109,21 @@ class Status(IntEnum):
     THIN_PROVISIONING = 0x11B
     CONTROLLER_LIST = 0x11C
     SANITIZE_PROHIBITED = 0x123
+    COMMAND_SET_NOT_SUPPORTED = 0x129
     NOT_LOCKABLE = 0x128
     WRITE_FAULT = 0x280
     UNRECOVERED_READ = 0x281
     COMPARE_FAILURE = 0x285
     ACCESS_DENIED = 0x286
     DEALLOCATED = 0x287
+    ZONE_INVALID_WRITE = 0x1BC
+
+
+class CommandSet(IntEnum):
+    """I/O Command Set Identifiers, CSI (Base 2.0, figure "I/O Command Set Identifiers")."""
+
+    NVM = 0
+    ZONED = 2
 
 
 class Cns(IntEnum):

@@ -86,6 +86,7 @@ class NamespaceState:
     sanitizing: int = 0  # looks that see a sanitize of this namespace alone, until it ends
     sanitize_verifying: bool = False  # it waits in the Media Verification state
     sanitize_stuck: bool = False  # it never ends
+    csi: int = 0  # I/O command set: 0 NVM, 2 Zoned Namespace
 
 
 @dataclass
@@ -212,7 +213,13 @@ def laid_out(parts: Sequence[NamespaceProfile], size: int) -> list[NamespaceStat
         length = int(size * part.share) // 4096 * 4096
         namespaces.append(
             NamespaceState(
-                part.nsid, base, length, part.lba_format, part.write_protect, part.attached
+                part.nsid,
+                base,
+                length,
+                part.lba_format,
+                part.write_protect,
+                part.attached,
+                csi=part.csi,
             )
         )
         base += length

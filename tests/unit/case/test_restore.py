@@ -40,7 +40,7 @@ from tests.lab.nvme import features as labfeatures
 from tests.lab.nvme.composed.host import Answer
 from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile, SanitizeProfile
-from tests.lab.nvme.spec import Fid, Status
+from tests.lab.nvme.spec import Cns, CommandSet, Fid, Status
 from tests.unit.case.bed import Bed, mortal
 from tests.unit.case.fakes import FACTS, Crash, Plug
 from tests.unit.controller.labdrive import FULL
@@ -709,6 +709,81 @@ def folded(*entries: Entry) -> CaseState:
     return state
 
 
+ZONES = replace(DRIVE, zoned=True)
+MADE_ZONED = Leftovers(namespaces=[NamespaceProfile(csi=CommandSet.ZONED)])
+MADE_CONVENTIONAL = Leftovers(namespaces=[NamespaceProfile()])
+
+
+@pytest.mark.parametrize("drive", [ZONES, replace(FORMAT_ONLY, zoned=True)], ids=["two", "format"])
+@pytest.mark.parametrize("attached", [True, False], ids=["attached", "detached"])
+def test_a_namespace_that_a_tenant_made_zoned_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfile, attached: bool
+) -> None:
+    """Identify Namespace says the same of both; a detached one tells only once it is attached."""
+    made = make_bed(tmp_path, monkeypatch, drive)
+    made.leave(Leftovers(namespaces=[NamespaceProfile(csi=CommandSet.ZONED, attached=attached)]))
+    report = made.run()
+    fit(report)
+    assert [each.csi for each in made.drive.state.namespaces] == [CommandSet.NVM]
+    assert report.facts_before is not None
+    before = report.facts_before.namespaces
+    assert [each.command_set for each in before] == ([CommandSet.ZONED] if attached else [])
+
+
+def test_a_drive_that_is_sold_with_zones_gets_them_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch, ZONES)
+    made.leave(MADE_ZONED)
+    made.profile = made.approved()
+    assert [each.command_set for each in made.profile.namespaces] == [CommandSet.ZONED]
+    made.leave(MADE_CONVENTIONAL)
+    report = made.run()
+    assert report.profile_differences == ()
+    assert [each.csi for each in made.drive.state.namespaces] == [CommandSet.ZONED]
+    creates = [c for c in report.commands if (c.opcode, c.cdw10) == CHANGES["create"]]
+    assert [c.cdw11 >> 24 for c in creates] == [CommandSet.ZONED]
+
+
+def test_a_drive_that_gives_no_zones_again_is_held_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never a conventional one in their place."""
+    made = make_bed(tmp_path, monkeypatch, replace(DRIVE, namespaces=TWO))
+    first, second = made.profile.namespaces
+    zoned = replace(first, command_set=CommandSet.ZONED)
+    made.profile = replace(made.profile, namespaces=(zoned, second))
+    report = made.run()
+    assert not report.fit
+    assert any("0x129" in line for line in report.reasons), report.reasons
+    assert [each.nsid for each in made.drive.state.namespaces] == [2]
+
+
+def test_a_namespace_that_no_tenant_can_have_made_is_not_asked_for_its_command_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older profile of a drive that came with zones names none."""
+    made = make_bed(tmp_path, monkeypatch, replace(DRIVE, namespace_management=False))
+    made.leave(MADE_ZONED)
+    assert made.approved() == made.profile
+    assert made.run().profile_differences == ()
+
+
+def test_a_drive_that_tells_no_command_set_is_as_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It refuses the list of descriptors, as those do that are older than it."""
+    made = make_bed(tmp_path, monkeypatch)
+
+    def refuses(opcode: int, words: dict[str, Any], done: Callable[[], Answer]) -> Answer:
+        lists = (opcode, words.get("cdw10", 0) & 0xFF) == (0x06, Cns.DESCRIPTORS)
+        return Answer(Status.INVALID_FIELD, 0, False, b"", b"") if lists else done()
+
+    made.firmware = refuses
+    fit(made.run())
+    assert made.names() == ["sanitize", "sanitize"]
+
+
 def test_probes_of_a_layout_that_is_gone_say_nothing() -> None:
     other, second = replace(LAYOUT, blocks=8), replace(LAYOUT, nsid=2)
     before = replace(FACTS, namespaces=(other, second))
@@ -764,6 +839,9 @@ WANTED = replace(LAYOUT, capacity=LAYOUT.blocks, sharing=0, extended_metadata=Fa
         ([replace(WANTED, blocks=8)], [], False, []),
         ([replace(WANTED, protection=1)], [], True, ["reformat 1"]),
         ([replace(WANTED, sharing=1)], [], True, ["delete 1", "create 1"]),
+        ([replace(WANTED, command_set=2)], [], True, ["delete 1", "create 1"]),
+        ([replace(WANTED, command_set=2)], [], False, []),
+        ([replace(WANTED, command_set=2, protection=1)], [], True, ["delete 1", "create 1"]),
         (
             [replace(WANTED, blocks=WANTED.blocks // 8, block_bytes=4096, lba_format=1)],
             [],

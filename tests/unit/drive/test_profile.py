@@ -39,6 +39,11 @@ FEATURES = (
         ({"namespaces": ()}, "expected namespace 1, found none"),
         ({"namespaces": (NamespaceLayout(1, 1 << 21, 512, 0),)}, "block_bytes 4096, found 512"),
         (
+            {"namespaces": (NamespaceLayout(1, 1 << 18, 4096, 1, command_set=2),)},
+            "expected namespace 1 of the NVM command set (CSI 0), found it of the Zoned Namespace "
+            "command set (CSI 2)",
+        ),
+        (
             {"namespaces": (*FACTS.namespaces, NamespaceLayout(2, 8, 512, 0))},
             "expected no namespace 2",
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
+from eraser.case import resources
 from eraser.case.entries import Sent, Unlocked
 from eraser.case.namespaces.attaching import attach, look_anew
 from eraser.case.session import CaseSession
@@ -30,6 +31,8 @@ def unlock(session: CaseSession, found: ControllerFacts) -> None:
     # The inspection got no further than the layout, so nothing is known of locks.
     if condition is None:
         return
+    # As early as anything: what it sets counts only from a reset of the function on.
+    resources.set_back(session, found)
     locked = [entry.nsid for entry in condition.protected if entry.state == _PROTECTED]
     loose = [each.nsid for each in found.detached if _protected(session.controller, each.nsid)]
     if not locked and not loose and not condition.reservations:

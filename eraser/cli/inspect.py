@@ -226,6 +226,12 @@ def _condition_lines(found: Condition) -> Iterator[tuple[str, str]]:
         yield "boot partitions", f"two of {found.boot.size} bytes, {found.boot.active} active"
     if found.buffers:
         yield "memory", ", ".join(buffer.words for buffer in found.buffers)
+    if found.flexible is not None:
+        shared = found.flexible
+        yield (
+            "flexible",
+            f"{shared.queues} queues and {shared.interrupts} interrupts of the physical function",
+        )
     if found.lockdown is not None:
         locked = [f"opcode {n:#04x}" for n in found.lockdown.opcodes]
         locked += [f"feature {n:#04x}" for n in found.lockdown.features]

@@ -143,6 +143,11 @@ class IdentifyController:
         return bool(self.oacs >> 10 & 1)
 
     @property
+    def can_virtualize(self) -> bool:
+        """OACS bit 7: Virtualization Management."""
+        return bool(self.oacs >> 7 & 1)
+
+    @property
     def can_reserve(self) -> bool:
         """ONCS bit 5: reservations."""
         return bool(self.oncs >> 5 & 1)

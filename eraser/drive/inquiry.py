@@ -15,6 +15,7 @@ from eraser.controller.nvme import Controller
 from eraser.controller.passthru import (
     ALL_NAMESPACES,
     CNS_CONTROLLERS,
+    CNS_PRIMARY_CAPABILITIES,
     GET_LOG_PAGE,
     IDENTIFY,
     LOG_BOOT_PARTITION,
@@ -31,6 +32,7 @@ from eraser.protocol.condition import (
     BootPartitions,
     Condition,
     FirmwareSlots,
+    FlexibleResources,
     Lockdown,
     SecurityState,
     WriteProtection,
@@ -105,6 +107,8 @@ def condition(
         unreadable=tuple(nonsense),
         buffers=controller.buffers_by_driver() if told is None else told.buffers,
         buffers_untold=told is None,
+        # Nonsense about it is named nowhere: older profiles expect sense of all that is named.
+        flexible=sensible("flexible resources", lambda: flexible(controller, identify), None, []),
     )
 
 
@@ -184,6 +188,17 @@ def controllers(controller: Controller, identify: IdentifyController) -> int:
     raw = _ask(controller, IDENTIFY, spec.IDENTIFY_BYTES, what, cdw10=CNS_CONTROLLERS)
     # At least the one that was asked is there, so an empty list tells of none.
     return UNTOLD if raw is None else len(statelogs.controller_list(raw)) or UNTOLD
+
+
+def flexible(controller: Controller, identify: IdentifyController) -> FlexibleResources | None:
+    """CNS 14h, on a drive with Virtualization Management; dword 10 bits 31:16 name the primary
+    controller."""
+    if not identify.can_virtualize:
+        return None
+    what = "the capabilities of the primary controller"
+    cdw10 = identify.controller_id << 16 | CNS_PRIMARY_CAPABILITIES
+    raw = _ask(controller, IDENTIFY, spec.IDENTIFY_BYTES, what, cdw10=cdw10)
+    return None if raw is None else statelogs.flexible(raw)
 
 
 def security(controller: Controller, identify: IdentifyController) -> SecurityState | None:

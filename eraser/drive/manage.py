@@ -12,6 +12,7 @@ from eraser.controller.passthru import (
     IO_RESERVATION_REGISTER,
     IO_RESERVATION_RELEASE,
     SET_FEATURES,
+    VIRTUALIZATION_MANAGEMENT,
     result_of,
 )
 from eraser.drive.inquiry import FEATURE_WRITE_PROTECTION
@@ -21,6 +22,11 @@ from eraser.protocol.report import CommandRecord
 CREATE, DELETE = 0, 1
 ATTACH, DETACH = 0, 1
 """SEL, dword 10 bits 3:0, of Namespace Management and Attachment (Base 2.0, 5.22, 5.23)."""
+
+QUEUES, INTERRUPTS = 0, 1
+"""RT of Virtualization Management: VQ and VI resources (Base 2.0, 5.28)."""
+_PRIMARY_ALLOCATION = 1
+"""ACT: Primary Controller Flexible Allocation."""
 
 _RELEASE_CLEAR = 1
 """RRELA, dword 10 bits 2:0 (Base 2.0, 7.5): unregisters every host and ends the reservation."""
@@ -71,6 +77,22 @@ def set_feature(
         send=send,
         timeout=controller.timeout,
         note=note or f"feature {fid:#04x} to {value:#x}",
+    )[0]
+
+
+def allocate(controller: Controller, kind: int, number: int) -> CommandRecord:
+    """Flexible resources of the primary controller, :data:`QUEUES` or :data:`INTERRUPTS`.
+
+    Virtualization Management (Base 2.0, 5.28), dword 10: CNTLID 31:16, RT 10:8, ACT 3:0; dword 11:
+    the number. It is kept for good, and counts from the next Controller Level Reset on other than a
+    Controller Reset.
+    """
+    return controller.admin(
+        VIRTUALIZATION_MANAGEMENT,
+        cdw10=controller.identify().controller_id << 16 | kind << 8 | _PRIMARY_ALLOCATION,
+        cdw11=number,
+        timeout=controller.timeout,
+        note=f"{number} flexible resources of type {kind} for the physical function",
     )[0]
 
 

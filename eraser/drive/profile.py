@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from eraser.drive import bootlocks, hostmetadata, personality
+from eraser.drive import bootlocks, hostmetadata, manage, personality
 from eraser.drive.features import differing
 from eraser.drive.inquiry import LOCKS
 from eraser.drive.inspect import DETACHED
@@ -19,6 +19,7 @@ from eraser.protocol.condition import (
     Condition,
     ExpectedCondition,
     FirmwareSlots,
+    FlexibleResources,
     Lockdown,
     SecurityState,
 )
@@ -83,6 +84,7 @@ def propose(
             boot=found.boot,
             lockdown=found.lockdown or Lockdown(),
             unreadable=found.unreadable,
+            flexible=found.flexible,
         ),
     )
 
@@ -261,6 +263,33 @@ def _condition(
     ):
         if expected != other:
             yield f"profile: expected {what} {_shown(expected)}, found {_shown(other)}"
+    for kind, number, other_number in allocations(wanted.flexible, found.flexible):
+        # Only the number of a command that the drive refused, or that no reset of the function
+        # followed, is still another one here.
+        yield (
+            f"profile: expected {number} flexible {_FLEXIBLE[kind]} of the physical function, "
+            f"found {other_number}; power-cycle the slot and order again, where that does not do: "
+            f"nvme virt-mgmt -c CNTLID -a 1 -r {kind} -n {number}, and power-cycle it once more"
+        )
+
+
+_FLEXIBLE = {
+    manage.QUEUES: "queues (VQ resources)",
+    manage.INTERRUPTS: "interrupts (VI resources)",
+}
+
+
+def allocations(
+    wanted: FlexibleResources | None, found: FlexibleResources | None
+) -> Iterator[tuple[int, int, int]]:
+    """Type of resource, number of the profile, and number found, where the two differ; nothing
+    where either side does not tell."""
+    if wanted is None or found is None:
+        return
+    if wanted.queues != found.queues:
+        yield manage.QUEUES, wanted.queues, found.queues
+    if wanted.interrupts != found.interrupts:
+        yield manage.INTERRUPTS, wanted.interrupts, found.interrupts
 
 
 def _firmware(trusted: set[str], found: FirmwareSlots | None, running: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from eraser.controller import spec
 from eraser.errors import DriveError
-from eraser.protocol.condition import BootPartitions, Reservation
+from eraser.protocol.condition import BootPartitions, FlexibleResources, Reservation
 
 RESERVATION_BYTES = 4096
 BOOT_BYTES = 16
@@ -54,6 +54,18 @@ def prohibited(raw: bytes) -> tuple[int, ...]:
     """
     spec.need(raw, spec.LOG_BYTES, "Command and Feature Lockdown log")
     return tuple(sorted(set(raw[4 : 4 + raw[3]])))
+
+
+def flexible(raw: bytes) -> FlexibleResources | None:
+    """VQRFAP and VIRFAP of Primary Controller Capabilities (Base 2.0, 5.17.2.13); None where CRT,
+    byte 4, says that the drive shares neither.
+
+    Raises :class:`DriveError`.
+    """
+    spec.need(raw, spec.IDENTIFY_BYTES, "Primary Controller Capabilities")
+    if not raw[4] & 0b11:
+        return None
+    return FlexibleResources(*(int.from_bytes(raw[at : at + 2], "little") for at in (40, 72)))
 
 
 def controller_list(raw: bytes) -> tuple[int, ...]:

@@ -103,6 +103,17 @@ class Buffer(enum.StrEnum):
 
 
 @dataclass(frozen=True)
+class FlexibleResources:
+    """What the physical function of a drive with SR-IOV has of the resources that it may share
+    with its virtual ones (Primary Controller Capabilities, CNS 14h; Base 2.0, 5.17.2.13)."""
+
+    queues: int
+    """VQRFAP: pairs of queues, besides those that are always its own."""
+    interrupts: int
+    """VIRFAP: interrupt vectors, likewise."""
+
+
+@dataclass(frozen=True)
 class Condition:
     """Everything of the kind that was found. None: the drive has no such thing, or does not say."""
 
@@ -128,6 +139,8 @@ class Condition:
     """Those that it has, as far as anybody could look. Sanitize reaches them, Format does not."""
     buffers_untold: bool = field(default=False, metadata=LATE)
     """Registers tell of them, which this host's kernel lets nobody read: there may be others."""
+    flexible: FlexibleResources | None = field(default=None, metadata=LATE)
+    """A tenant can give them away for good (Virtualization Management, ACT 1)."""
 
 
 @dataclass(frozen=True)
@@ -143,3 +156,5 @@ class ExpectedCondition:
     lockdown: Lockdown = Lockdown()
     unreadable: tuple[str, ...] = ()
     """What drives of this model never answer sensibly about."""
+    flexible: FlexibleResources | None = field(default=None, metadata=LATE)
+    """None in an older profile, and of a drive that has none: not compared."""

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.lab.nvme import identify, lockdown, lookups, namespacesanitize, nvm
+from tests.lab.nvme import (
+    identify,
+    lockdown,
+    lookups,
+    namespacesanitize,
+    nvm,
+    virtualization,
+)
 from tests.lab.nvme.acts import Act, Kind, Reset
 from tests.lab.nvme.counters import Counter
 from tests.lab.nvme.drive import Drive
@@ -60,6 +67,9 @@ _OWN: dict[AdminOp, Callable[[Drive, Command, Host], Reply]] = {
     AdminOp.SANITIZE_NAMESPACE: lambda drive, command, _host: namespacesanitize.command(
         drive, command
     ),
+    AdminOp.VIRTUALIZATION_MANAGEMENT: lambda drive, command, _host: virtualization.command(
+        drive, command
+    ),
     # DW0 bit 0: not aborted, which a controller may always say.
     AdminOp.ABORT: lambda _drive, _command, _host: Reply(dw0=1),
     AdminOp.KEEP_ALIVE: lambda _drive, _command, _host: OK,
@@ -82,6 +92,9 @@ class Controller:
         self.drive.features.reset(whole=not (how and self.drive.profile.other_controllers))
         if self.drive.state.firmware.by_controller and self.drive.state.firmware.waits:
             self.drive.state.firmware.activate()
+            self.drive.save()
+        if self.drive.state.flexible is not None and how is not Reset.CONTROLLER:
+            self.drive.state.flexible.activate()
             self.drive.save()
         self.drive.veil.lift()
         self.events_masked = False
@@ -173,6 +186,7 @@ class Controller:
             AdminOp.SECURITY_RECEIVE: profile.security is not None,
             AdminOp.LOCKDOWN: profile.lockdown,
             AdminOp.SANITIZE_NAMESPACE: profile.version >= namespacesanitize.VERSION,
+            AdminOp.VIRTUALIZATION_MANAGEMENT: profile.flexible is not None,
         }
         return (*_SUPPORTED, *(opcode for opcode, has in extra.items() if has))
 

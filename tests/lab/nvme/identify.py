@@ -51,6 +51,7 @@ def oacs(profile: DriveProfile) -> int:
         | profile.format.supported << 1
         | (not profile.boot_log) << 2  # firmware commands: what writes a boot partition
         | profile.namespace_management << 3
+        | (profile.flexible is not None) << 7
         | profile.lockdown << 10
     )
 
@@ -163,6 +164,19 @@ def descriptors(profile: DriveProfile, state: NamespaceState) -> bytes:
     return b"".join(bytes([kind, len(value), 0, 0]) + value for kind, value in parts).ljust(
         PAGE, b"\0"
     )
+
+
+def primary_capabilities(profile: DriveProfile, state: DriveState) -> bytes:
+    """Primary Controller Capabilities: its own queue pair and interrupt, and the flexible ones."""
+    data = bytearray(PAGE)
+    struct.pack_into("<HxxB", data, 0, profile.cntlid, 3)
+    if state.flexible is not None and profile.flexible is not None:
+        totals = (profile.flexible.queues, profile.flexible.interrupts)
+        for at, total, lent, now in zip(
+            (32, 64), totals, state.flexible.lent, state.flexible.now, strict=True
+        ):
+            struct.pack_into("<IIHHHH", data, at, total, lent, now, 1, total, 1)
+    return bytes(data)
 
 
 def controller_list(profile: DriveProfile, at_least: int) -> bytes:

@@ -11,6 +11,7 @@ from tests.lab.nvme.profile import NamespaceProfile
 from tests.lab.nvme.spec import Fid, SanitizeAction, SanitizeStatus
 from tests.lab.nvme.state import (
     FirmwareState,
+    FlexibleState,
     NamespaceState,
     Registrant,
     ReservationState,
@@ -34,7 +35,8 @@ class Leftovers:
     structure of one (of namespace 1 where it is a namespace's), ``metadata`` is text by element
     type in a host metadata feature (of namespace 1 where it is 7Fh). ``firmware`` replaces the
     slots, ``boot`` what the boot partitions are made from, ``lockdown`` are prohibited opcodes.
-    ``verifying``: the tenant's own sanitize waits in the Media Verification state.
+    ``verifying``: the tenant's own sanitize waits in the Media Verification state. ``flexible``:
+    queues and interrupts that the primary controller has left.
     """
 
     namespaces: list[NamespaceProfile] = field(default_factory=list)
@@ -50,6 +52,7 @@ class Leftovers:
     lockdown: list[int] = field(default_factory=list)
     boot: list[str] = field(default_factory=list)
     verifying: bool = False
+    flexible: list[int] = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
@@ -94,6 +97,9 @@ def apply(drive: Drive, left: Leftovers) -> None:
         state.security = left.security or state.security
         state.lockdown = list(left.lockdown) or state.lockdown
         state.boot = list(left.boot) or state.boot
+        if left.flexible:
+            lent = [] if state.flexible is None else state.flexible.lent
+            state.flexible = FlexibleState(list(left.flexible), list(left.flexible), lent)
         if left.verifying:
             state.sanitize = SanitizeState(
                 SanitizeStatus.RUNNING, 1.0, SanitizeAction.BLOCK | _VERIFY, verifying=True

@@ -33,10 +33,13 @@ def identify_data(drive: Drive, command: Command) -> Reply:
     cns, nsid, csi = command.cdw10 & 0xFF, command.nsid, command.cdw11 >> 24
     if cns in _OF_MANAGEMENT and not profile.namespace_management:
         return refused(Status.INVALID_FIELD)
+    if cns == Cns.PRIMARY_CAPABILITIES and profile.flexible is None:
+        return refused(Status.INVALID_FIELD)
     whole_drive: dict[int, Callable[[], bytes]] = {
         Cns.CONTROLLER: lambda: identify.controller(profile, state),
         Cns.CONTROLLER_BY_COMMAND_SET: lambda: bytes(4096),
         Cns.CONTROLLERS: lambda: identify.controller_list(profile, command.cdw10 >> 16),
+        Cns.PRIMARY_CAPABILITIES: lambda: identify.primary_capabilities(profile, state),
         Cns.COMMAND_SETS: lambda: identify.command_sets(profile),
     }
     if cns in whole_drive:

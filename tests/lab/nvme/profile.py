@@ -141,6 +141,15 @@ class BufferProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class FlexibleProfile:
+    """Resources that a drive with SR-IOV shares out (Base 8.26), all of them the primary
+    controller's when it leaves the factory. One queue pair and one interrupt stay its own."""
+
+    queues: int = 32
+    interrupts: int = 32
+
+
+@dataclass(frozen=True, slots=True)
 class DriveProfile:
     """Everything that a preset decides."""
 
@@ -173,6 +182,7 @@ class DriveProfile:
     boot_partition_units: int = 0  # of 128 KiB; 0 is a drive without boot partitions
     boot_log: bool = True  # log 15h, which came with NVMe 2.0
     lockdown: bool = False  # OACS bit 10
+    flexible: FlexibleProfile | None = None  # OACS bit 7
     buffer: BufferProfile | None = None
     subsystem_reset: bool = False  # CAP.NSSRS
     verify: bool = False  # ONCS bit 7

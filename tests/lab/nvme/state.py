@@ -129,6 +129,20 @@ class SmartState:
 
 
 @dataclass
+class FlexibleState:
+    """Flexible resources of the primary controller, now and after the reset that comes next;
+    ``lent`` are those of secondary controllers. Queues first, then interrupts, as RT counts."""
+
+    now: list[int]
+    next: list[int]
+    lent: list[int] = field(default_factory=lambda: [0, 0])
+
+    def activate(self) -> None:
+        """Any Controller Level Reset other than a Controller Reset."""
+        self.now = list(self.next)
+
+
+@dataclass
 class DriveState:
     """All of it."""
 
@@ -137,6 +151,7 @@ class DriveState:
     spans: list[Span]
     smart: SmartState
     firmware: FirmwareState
+    flexible: FlexibleState | None = None
     security: SecurityState = field(default_factory=SecurityState)
     lockdown: list[int] = field(default_factory=list)
     """Admin opcodes that a Lockdown command prohibits until the next power cycle."""
@@ -190,11 +205,13 @@ def state_path(backing: Path) -> Path:
 
 def factory_state(profile: DriveProfile) -> DriveState:
     """The state of a drive that was never used."""
-    smart = profile.smart
+    smart, flexible = profile.smart, profile.flexible
+    shared = [] if flexible is None else [flexible.queues, flexible.interrupts]
     return DriveState(
         size=profile.size,
         namespaces=laid_out(profile.namespaces, profile.size),
         firmware=FirmwareState([profile.firmware] * profile.firmware_slots),
+        flexible=FlexibleState(shared, list(shared)) if shared else None,
         spans=FillMap.uniform(profile.size, profile.deallocated_reads).spans,
         smart=SmartState(
             smart.critical_warning,

@@ -34,7 +34,13 @@ from eraser.drive.reservations import REFUSED, reservation
 from eraser.drive.residues import residues
 from eraser.errors import BadInputError, DriveError
 from eraser.protocol import codec
-from eraser.protocol.condition import Condition, ExpectedCondition, Reservation, SecurityState
+from eraser.protocol.condition import (
+    Condition,
+    ExpectedCondition,
+    FlexibleResources,
+    Reservation,
+    SecurityState,
+)
 from eraser.protocol.policy import Label, Method
 from eraser.protocol.profile import FeatureRule, Profile
 from eraser.protocol.report import ControllerFacts
@@ -159,6 +165,15 @@ def test_boot_partitions_lockdown_and_controllers() -> None:
             statelogs.controller_list(wrong.ljust(4096, b"\0"))
 
 
+def test_what_the_physical_function_has() -> None:
+    raw = bytearray(4096)
+    struct.pack_into("<IIH", raw, 32, 64, 16, 48)
+    struct.pack_into("<IIH", raw, 64, 32, 8, 24)
+    assert statelogs.flexible(bytes(raw)) is None, "it shares neither"
+    raw[4] = 1
+    assert statelogs.flexible(bytes(raw)) == FlexibleResources(48, 24)
+
+
 @pytest.mark.parametrize(
     "parse",
     [
@@ -170,6 +185,7 @@ def test_boot_partitions_lockdown_and_controllers() -> None:
         statelogs.boot_partitions,
         statelogs.prohibited,
         statelogs.controller_list,
+        statelogs.flexible,
         hostmetadata.types,
     ],
 )

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from eraser.agent.bounded_probes import BoundedProbes
-from eraser.defences import facts, hostrules, setup, standing
+from eraser.defences import facts, hostrules, setup, sightings, standing
 from eraser.errors import EraserError
 from eraser.host import domains
 from eraser.host.sysfs import Host
@@ -93,11 +93,12 @@ class GateStatus:
     def _defences(self) -> tuple[DefenceSeen, ...]:
         try:
             made = setup.load(self._state_dir)
+            seen = sightings.load(self._state_dir)
         except EraserError as error:
             return tuple(standing.unknown(defence, error) for defence in Defence)
         slots = () if made is None else made.slots
         drift = functools.partial(hostrules.check, slots, self._host.root)
-        return facts.defences_seen(self._host, self._run_dir, made, drift, self._apart)
+        return facts.defences_seen(self._host, self._run_dir, made, drift, self._apart, seen)
 
     def _domains(self, book: Book, exempt: frozenset[str]) -> tuple[DomainSeen, ...]:
         """Raises ``EraserError`` and ``OSError`` where they cannot be read."""

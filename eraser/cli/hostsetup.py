@@ -11,12 +11,13 @@ from pathlib import Path
 
 import eraser
 from eraser.cli.output import add_format, show
-from eraser.defences import facts, hostrules, reloads, setup, standing
+from eraser.defences import facts, hostrules, reloads, setup, sightings, standing
 from eraser.errors import BadInputError
 from eraser.gate import rules
 from eraser.gate.hookfile import HookSettings
 from eraser.host import iommu
 from eraser.host.sysfs import Host
+from eraser.ownership.model import SteadyTime
 from eraser.protocol.identity import pci_address
 from eraser.protocol.ticket import DefenceStanding
 from eraser.state.case_files import DEFAULT_RUN_DIR, DEFAULT_STATE_DIR
@@ -264,11 +265,34 @@ def _remember(
     made = setup.Setup(slots, settings, () if before is None else before.told, pending)
     told: tuple[setup.HookReload, ...] = ()
     if settings is not None and here:
+        earlier = _sightings(arguments)
+        seen = facts.look_at_libvirt(Host(root), arguments.run_dir, made, earlier)
+        # Before anybody is told: a run that is cut off in between has seen it all the same.
+        _keep_sightings(arguments, earlier, seen)
         # A daemon that is known to call the hook is left alone.
-        seen = facts.look_at_libvirt(Host(root), arguments.run_dir, made)
         if standing.loaded(seen).standing is not DefenceStanding.PRESENT:
             told = setup.tell(Host(root))
             # Those that are told now are all that run.
             made = replace(made, told=told)
     _save(arguments, made, before)
     return told
+
+
+def _sightings(arguments: argparse.Namespace) -> sightings.Sightings:
+    """Those of the runs before; none where they are damaged."""
+    try:
+        return sightings.load(_state_dir(arguments))
+    except BadInputError:
+        return sightings.Sightings()  # this run writes them anew
+
+
+def _keep_sightings(
+    arguments: argparse.Namespace, earlier: sightings.Sightings, seen: standing.LibvirtSeen
+) -> None:
+    """Writes down which hook files are there, as this host and each daemon sees them."""
+    # The time after the look: whoever starts from then on finds what was there.
+    now = SteadyTime.now(Host(arguments.root))
+    files = [view.file for view in (seen.idle_view, *seen.views)]
+    found = earlier.renewed(((each.inode, each.changed) for each in files if each), now)
+    if found != earlier:
+        sightings.save(_state_dir(arguments), found)

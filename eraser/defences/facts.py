@@ -11,6 +11,7 @@ from pathlib import Path
 
 from eraser.defences import standing
 from eraser.defences.setup import Setup
+from eraser.defences.sightings import Sightings
 from eraser.defences.standing import DaemonSeen, FileSeen, LibvirtSeen, ViewSeen, WatcherSeen
 from eraser.errors import EraserError
 from eraser.gate import hookfile
@@ -30,6 +31,9 @@ _INSTALLED = (
         for name in proc.LIBVIRT_DAEMONS
     ),
 )
+NO_SIGHTINGS = Sightings()
+"""As on a host that an earlier release set up."""
+
 _MAX_HOOK = 1 << 20
 _MOST_LINKS = 40
 """As the kernel has it (path_resolution(7))."""
@@ -54,15 +58,16 @@ def defences_seen(
     setup: Setup | None,
     drift: Callable[[], tuple[str, ...]],
     apart: Apart | None = None,
+    sightings: Sightings = NO_SIGHTINGS,
 ) -> tuple[DefenceSeen, ...]:
     """How each defence stands; trouble with looking at one hides no other.
 
     ``drift`` tells which of host-setup's files are not as it wrote them. ``apart`` is kept from one
-    look to the next.
+    look to the next. ``sightings`` are those of the hook.
     """
 
     def both() -> tuple[DefenceSeen, DefenceSeen]:
-        libvirt = look_at_libvirt(host, run_dir, setup)
+        libvirt = look_at_libvirt(host, run_dir, setup, sightings)
         _remember(libvirt, Apart() if apart is None else apart)
         return standing.hook(libvirt), standing.loaded(libvirt)
 
@@ -120,12 +125,15 @@ def _nova_computes(host: Host) -> tuple[standing.NovaComputeSeen, ...]:
     return tuple(each for each in seen if proc.is_alive(host, each.pid))
 
 
-def look_at_libvirt(host: Host, run_dir: Path, setup: Setup | None) -> LibvirtSeen:
+def look_at_libvirt(
+    host: Host, run_dir: Path, setup: Setup | None, sightings: Sightings = NO_SIGHTINGS
+) -> LibvirtSeen:
     """The hook and every daemon. Raises ``OSError``."""
     running = tuple(proc.processes(host))
     settings = None if setup is None else setup.hook
     seen = [
-        _daemon(host, process, run_dir, setup) for process in proc.libvirt_daemons(host, running)
+        _daemon(host, process, run_dir, setup, sightings)
+        for process in proc.libvirt_daemons(host, running)
     ]
     return LibvirtSeen(
         installed=libvirt_installed(host),
@@ -139,7 +147,9 @@ def look_at_libvirt(host: Host, run_dir: Path, setup: Setup | None) -> LibvirtSe
     )
 
 
-def _daemon(host: Host, process: Process, run_dir: Path, setup: Setup | None) -> DaemonSeen:
+def _daemon(
+    host: Host, process: Process, run_dir: Path, setup: Setup | None, sightings: Sightings
+) -> DaemonSeen:
     # A daemon in a container has an /etc of its own: its hook counts, not this host's.
     root = proc.view(host, process)
     boot = host.boot_id()
@@ -156,6 +166,9 @@ def _daemon(host: Host, process: Process, run_dir: Path, setup: Setup | None) ->
             if (told.pid, told.start, told.boot) == (process.pid, process.start, boot)
         ),
         view=_view(host, root, None if setup is None else setup.hook),
+        preceding=tuple(
+            (each.inode, each.changed) for each in sightings.hooks if each.precedes(process, boot)
+        ),
         apart=bool(root),
     )
 

@@ -57,7 +57,8 @@ class DaemonSeen:
     """A running libvirt daemon. ``start`` in ticks since boot, ``started_at`` on the host's clock.
 
     ``called_at`` is when it was seen to call our hook, None where never; ``told`` holds inode and
-    ctime of each hook file that was there when host-setup told it to look again.
+    ctime of each hook file that was there when host-setup told it to look again, ``preceding``
+    those of each that host-setup saw before it started.
     """
 
     pid: int
@@ -66,6 +67,7 @@ class DaemonSeen:
     called_at: float | None
     told: tuple[tuple[int, int], ...]
     view: ViewSeen
+    preceding: tuple[tuple[int, int], ...] = ()
     apart: bool = False
     """It sees other files than this host, as in a container."""
 
@@ -204,9 +206,10 @@ def _calls_hooks(daemon: DaemonSeen) -> bool:
         return False
     changed = file.changed / 1e9
     return (
-        # It started after the hook was there, or called it since, or was told to look while it was
-        # there.
-        daemon.started_at > changed + CLOCK_MARGIN
+        # It started after the hook was there, by the steady clock or by the time of day, or called
+        # it since, or was told to look while it was there.
+        (file.inode, file.changed) in daemon.preceding
+        or daemon.started_at > changed + CLOCK_MARGIN
         or (daemon.called_at is not None and daemon.called_at >= changed)
         or (file.inode, file.changed) in daemon.told
     )

@@ -20,7 +20,7 @@ import pytest
 
 from eraser import cli
 from eraser.cli import hostsetup as cli_hostsetup
-from eraser.defences import facts, hostrules, reloads, setup
+from eraser.defences import facts, hostrules, reloads, setup, sightings
 from eraser.defences import standing as defences_standing
 from eraser.defences.standing import DaemonSeen, FileSeen, LibvirtSeen, NovaComputeSeen, ViewSeen
 from eraser.errors import BadInputError
@@ -28,6 +28,7 @@ from eraser.gate import hookfile
 from eraser.gate.hookfile import HOOK, HookSettings
 from eraser.host import daemons, proc, statx
 from eraser.host.sysfs import Host
+from eraser.ownership.model import SteadyTime
 from eraser.protocol import codec
 from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding
 from tests.unit.host.fakehost import LongUp
@@ -129,6 +130,8 @@ BEFORE = replace(DAEMON, started_at=CHANGED - 9)
         (replace(BEFORE, called_at=CHANGED - 1), DefenceStanding.ABSENT),
         (replace(BEFORE, told=((FILE.inode, FILE.changed),)), DefenceStanding.PRESENT),
         (replace(BEFORE, told=((FILE.inode, 3), (8, FILE.changed))), DefenceStanding.ABSENT),
+        (replace(BEFORE, preceding=((FILE.inode, FILE.changed),)), DefenceStanding.PRESENT),
+        (replace(BEFORE, preceding=((FILE.inode, 3), (8, FILE.changed))), DefenceStanding.ABSENT),
         (replace(DAEMON, called_at=NOW, view=NOWHERE), DefenceStanding.ABSENT),
     ],
 )
@@ -244,9 +247,12 @@ class Machine:
             (directory / str(number)).symlink_to(target)
 
     def look(
-        self, made: setup.Setup | None, apart: facts.Apart | None = None
+        self,
+        made: setup.Setup | None,
+        apart: facts.Apart | None = None,
+        seen: sightings.Sightings = facts.NO_SIGHTINGS,
     ) -> dict[Defence, DefenceSeen]:
-        found = facts.defences_seen(self.host, self.run, made, lambda: (), apart)
+        found = facts.defences_seen(self.host, self.run, made, lambda: (), apart, seen)
         return {seen.defence: seen for seen in found}
 
 
@@ -411,6 +417,71 @@ def test_told_counts_for_this_daemon_this_boot_and_this_file(machine: Machine) -
     ):
         found = machine.look(replace(made, told=(wrong,)))
         assert found[Defence.LOADED].standing is DefenceStanding.ABSENT
+
+
+def test_no_wall_clock_makes_a_daemon_older_than_a_hook_that_was_seen_before_it(
+    machine: Machine,
+) -> None:
+    """The clock is behind at boot, or was ahead when the hook was written."""
+    made = machine.install()
+    machine.process(7, "libvirtd", started=500)
+    file = machine.hook_file.stat()
+    assert file.st_ctime > Machine.BTIME + 500
+
+    def standing(
+        boot: str, seconds: float, inode: int = file.st_ino, ns: int = file.st_ctime_ns
+    ) -> DefenceStanding:
+        seen = sightings.Sighting(inode, ns, SteadyTime(boot, seconds))
+        found = machine.look(made, seen=sightings.Sightings((seen,)))
+        return found[Defence.LOADED].standing
+
+    assert standing("boot-0", 9e9) is DefenceStanding.PRESENT, "it ran in no other boot"
+    assert standing("boot-1", 500) is DefenceStanding.PRESENT
+    assert standing("boot-1", 500.02) is DefenceStanding.ABSENT, "it is older than the look"
+    # Another file of the same name, or this one changed since: what the daemon found is not known.
+    assert standing("boot-0", 1, inode=file.st_ino + 1) is DefenceStanding.ABSENT
+    assert standing("boot-0", 1, ns=file.st_ctime_ns - 1) is DefenceStanding.ABSENT
+    machine.hook_file.chmod(0o755)
+    assert standing("boot-0", 1) is DefenceStanding.ABSENT
+
+
+def test_host_setup_writes_down_once_that_it_saw_the_hook(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Shell(monkeypatch)
+    monkeypatch.setattr(daemons, "tell_to_look", lambda _process: None)
+    argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root)]
+    argv += ["--library", "/usr/lib"]
+    assert sightings.load(machine.state) == sightings.Sightings()
+    before = SteadyTime.now(machine.host).seconds - 2 * 86400
+    assert cli.main(argv) == 0
+    (seen,) = sightings.load(machine.state).hooks
+    file = machine.hook_file.stat()
+    assert (seen.inode, seen.changed) == (file.st_ino, file.st_ctime_ns)
+    assert seen.moment.boot == "boot-1"
+    assert seen.moment.seconds > before
+    # Of a file that is as it was the first sighting counts, in later boots too.
+    machine.put("/proc/sys/kernel/random/boot_id", "boot-2\n")
+    assert cli.main(argv) == 0
+    assert sightings.load(machine.state).hooks == (seen,)
+    machine.process(7, "libvirtd", started=500)
+    found = machine.look(setup.load(machine.state), seen=sightings.load(machine.state))
+    assert found[Defence.LOADED].standing is DefenceStanding.PRESENT
+    machine.hook_file.chmod(0o700)
+    assert cli.main(argv) == 0
+    (anew,) = sightings.load(machine.state).hooks
+    assert (anew.inode, anew.moment.boot) == (machine.hook_file.stat().st_ino, "boot-2")
+
+
+def test_sightings_of_a_later_release_are_read_and_damaged_ones_are_not(machine: Machine) -> None:
+    seen = sightings.Sightings((sightings.Sighting(1, 2, SteadyTime("boot-1", 3.0)),))
+    sightings.save(machine.state, seen)
+    path = sightings.sightings_file(machine.state)
+    path.write_bytes(path.read_bytes().replace(b'"inode":1', b'"device":9,"inode":1'))
+    assert sightings.load(machine.state) == seen
+    path.write_text("{")
+    with pytest.raises(BadInputError):
+        sightings.load(machine.state)
 
 
 def test_a_daemon_in_a_container_is_judged_by_what_it_sees(machine: Machine) -> None:

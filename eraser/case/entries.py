@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from eraser.errors import BadInputError
 from eraser.ownership.model import SteadyTime
@@ -219,6 +219,9 @@ class AttemptOver:
 
     place: int
     reason: str
+    counted: bool = field(default=False, metadata=codec.LATE)
+    """The drive had its chance: it ended the command, or a run waited for an end in vain. Not where
+    the power, the host or the sender went."""
 
 
 @dataclass(frozen=True)

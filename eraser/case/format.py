@@ -12,8 +12,12 @@ from eraser.erase.plan import OPCODE_FORMAT
 from eraser.errors import BadInputError, DriveError
 from eraser.protocol.report import CommandRecord, MethodRecord, Verdict
 
-MAX_ATTEMPTS = 2
-"""Of one Format that failed; one whose end was lost with the power does not count as failed."""
+MAX_FAILED = 2
+"""Attempts of one Format that failed; one whose end was lost, with the power or with its sender,
+does not count as failed."""
+
+MAX_ATTEMPTS = 8
+"""Of one Format in all: one that takes its host down each time is not sent for ever."""
 
 
 def _record(result: format_nvm.FormatResult, nsid: int, cdw10: int) -> CommandRecord:
@@ -56,17 +60,21 @@ class Format:
                 result = None  # torn: the power went while it was written
             if result is None:
                 # The child would still hold the lock if it lived: the power went, or all died.
-                self._over("interrupted; its end is unknown")
+                self._interrupted(intent, "interrupted; its end is unknown")
             elif self.session.followed or status_of(result.exit_code, result.stderr) != 0:
                 self._judge(intent, result)
             else:
                 # Its child let go of the slot some time before this run took it: anybody may have
                 # written since.
                 self.session.note(Sent(_record(result, self.command.nsid, self.command.cdw10)))
-                self._over("it ended unwatched, and the slot was nobody's since")
+                self._interrupted(intent, "it ended unwatched, and the slot was nobody's since")
 
     def _send(self) -> None:
         session, command = self.session, self.command
+        attempt = session.state.attempts.get(self.place, 0) + 1
+        # A disk that is full ends the run here, with nothing written to the drive or sent.
+        result_file = session.files.format_result(self.place, attempt)
+        format_nvm.reserve(result_file)
         # Before the canaries: a drive that is formatting takes no writes.
         self._wait_for_format()
         # Once for all Formats of a layout: canaries go into every namespace, also into those that
@@ -74,9 +82,7 @@ class Format:
         if session.state.opens_round(self.place):
             probes.plant(session, self.place)
         session.recheck()
-        intent = Intent(
-            self.place, session.state.attempts.get(self.place, 0) + 1, adopted=False, log_before=""
-        )
+        intent = Intent(self.place, attempt, adopted=False, log_before="")
         # Before it goes out: after a crash the next run finds its result, or sends it again.
         session.note(intent)
         self._attended = True
@@ -92,13 +98,13 @@ class Format:
                 cdw10=command.cdw10,
                 timeout=session.limits.format,
             ),
-            session.files.format_result(self.place, intent.attempt),
+            result_file,
             # The child keeps the slot locked if we die: the drive may still be formatting.
             lock=session.lock.share(),
             timeout=session.limits.format,
             # The one before may go on in the drive, which says so by its status (84h) where it has
             # no FPI.
-            ready=session.limits.ready if intent.attempt == 1 else session.limits.format,
+            ready=session.limits.ready if attempt == 1 else session.limits.format,
             tick=self._tick,
         )
         if result is None:
@@ -150,21 +156,30 @@ class Format:
         else:
             reason = f"the drive ended it with status {status:#05x} ({said})"
             outcome = Verdict.NOT_ERASED
+        counted = not result.lost
+        failed = self.session.state.counted.get(self.place, 0) + counted
         # The loop in run() sends it again.
-        if intent.attempt < MAX_ATTEMPTS:
-            self._over(reason)
+        if failed < MAX_FAILED and intent.attempt < MAX_ATTEMPTS:
+            self._over(reason, counted=counted)
             self.session.reclaim()
             return
         self._done(intent, outcome, reason)
         self.session.reclaim()
 
-    def _over(self, reason: str) -> None:
+    def _interrupted(self, intent: Intent, reason: str) -> None:
+        """No run saw the end of it, which is not the drive's doing; or is, where it never ends."""
+        if intent.attempt < MAX_ATTEMPTS:
+            self._over(reason)
+        else:
+            self._done(intent, Verdict.UNKNOWN, f"{reason}; {intent.attempt} attempts in all")
+
+    def _over(self, reason: str, *, counted: bool = False) -> None:
         """The attempt had no usable end, and another one follows."""
         if not self._attended and self.session.state.opens_round(self.place):
             # It may never have reached the drive, which was nobody's between the runs: canaries
             # that another took meanwhile would count as the doing of the attempt that follows.
             self.session.note(Uprooted(self.place, reason))
-        self.session.note(AttemptOver(self.place, reason))
+        self.session.note(AttemptOver(self.place, reason, counted))
 
     def _done(self, intent: Intent, result: Verdict, reason: str, *, halt: bool = False) -> None:
         record = MethodRecord(

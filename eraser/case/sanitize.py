@@ -53,7 +53,7 @@ MAX_OCCUPIED = 4
 
 MAX_LOST = 2
 """Attempts of one that ended without a completion: what the kernel gives up in one reset of its own
-says little of a drive."""
+says little of a drive. One that was interrupted before is none of them."""
 
 
 def adopt(session: CaseSession) -> None:
@@ -242,12 +242,12 @@ class Sanitize:
         else:
             self._refused(intent, record)
 
-    def _never_arrived(self, why: str) -> None:
+    def _never_arrived(self, why: str, *, counted: bool = False) -> None:
         reason = f"{why}; log 81h shows that it did not arrive"
         # Another's sanitize, or whoever had the drive since, may have taken the canaries: that
         # they are gone would count as the doing of ours.
         self.session.note(Uprooted(self.place, reason))
-        self.session.note(AttemptOver(self.place, reason))
+        self.session.note(AttemptOver(self.place, reason, counted))
 
     @property
     def _attempts(self) -> int:
@@ -343,8 +343,9 @@ class Sanitize:
             self.session.note(Uprooted(self.place, reason))
             self.session.note(AttemptOver(self.place, reason))
             return
-        if self._lost and not found.changed and intent.attempt < MAX_LOST:
-            self._never_arrived("no completion was seen")
+        lost = self.session.state.counted.get(self.place, 0) + 1
+        if self._lost and not found.changed and lost < MAX_LOST:
+            self._never_arrived("no completion was seen", counted=True)
             return
         last = self.place + 1 == len(self.session.state.steps)
         failed = found.standing is SanitizeStanding.FAILED

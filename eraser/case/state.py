@@ -96,6 +96,8 @@ class CaseState:
     attempts: dict[int, int] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
     """The last attempt that had to be given up, by place."""
+    counted: dict[int, int] = field(default_factory=dict)
+    """Of these attempts, those in which the drive had its chance."""
     commands: list[CommandRecord] = field(default_factory=list)
     made: set[int] = field(default_factory=set)
     """Temporary namespaces that the drive called created, and not deleted since."""
@@ -372,6 +374,7 @@ class CaseState:
             case AttemptOver():
                 self.intent, self.running_seen = None, False
                 self.failures[entry.place] = entry.reason
+                self.counted[entry.place] = self.counted.get(entry.place, 0) + entry.counted
             case MethodDone():
                 self.intent, self.running_seen = None, False
                 self.done[entry.place] = entry

@@ -10,8 +10,10 @@ nvme-cli 2.5, and the kernel's own admin timeout resets the controller in mid-er
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from eraser.controller.passthru import LATER_PAUSE, said_later
@@ -19,13 +21,17 @@ from eraser.errors import BadInputError, DriveError
 from eraser.host.command import Completed
 from eraser.host.sysfs import Host
 from eraser.protocol import codec
-from eraser.state.journal import replace_durably
+from eraser.state.journal import sync_directory
 
 GRACE = 5.0
 """Seconds for nvme-cli beyond the command's own timeout, which the kernel watches."""
 
 _FIRST_POLL, _POLL = 0.005, 0.1
 """Seconds: a namespace is deleted in milliseconds, and a tenant may have left a thousand."""
+
+
+_ROOM = 16 << 10
+"""Bytes: a result with 2000 characters of nvme-cli's, each written as six, and its arguments."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,8 @@ class FormatResult:
     stderr: str
     started_at: str
     seconds: float
+    lost: bool = field(default=False, metadata=codec.LATE)
+    """Its sender died: nobody saw whether the command went out, and how it ended."""
 
 
 def read_result(path: Path) -> FormatResult | None:
@@ -49,6 +57,21 @@ def read_result(path: Path) -> FormatResult | None:
     except FileNotFoundError:
         return None
     return codec.load(FormatResult, raw, path.name)
+
+
+def reserve(result: Path) -> None:
+    """Takes the room that the child needs for its result: on a disk that is full by then, a command
+    that ended well would have ended without a word. Raises ``OSError``."""
+    descriptor = os.open(_room(result), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(descriptor, 0, _ROOM)
+    finally:
+        os.close(descriptor)
+
+
+def _room(result: Path) -> Path:
+    """Its place until it is whole."""
+    return result.with_suffix(".room")
 
 
 def send(
@@ -89,8 +112,10 @@ def _send(
     process dies the child goes on, and the next one reads ``result``. When the child outlives
     ``timeout`` it is left alone and keeps the lock: the command may still be running.
     """
-    # An older command's result must not be taken for this one's.
-    result.unlink(missing_ok=True)
+    # An older command's result must not be taken for this one's; its room is.
+    with contextlib.suppress(FileNotFoundError):
+        result.replace(_room(result))
+    reserve(result)
 
     def command() -> None:
         limit, sent = timeout + GRACE, stdin or None
@@ -110,7 +135,12 @@ def _send(
         pause = min(2 * pause, _POLL)
     try:
         return read_result(result) or FormatResult(
-            argv, None, "its sender died without a word", clock.utc(), clock.monotonic() - began
+            argv,
+            None,
+            "its sender died without a word",
+            clock.utc(),
+            clock.monotonic() - began,
+            lost=True,
         )
     except BadInputError as error:
         # A damaged file is no result: the command may have succeeded, so it counts neither way.
@@ -118,15 +148,22 @@ def _send(
 
 
 def _write(finished: Completed, result: Path) -> None:
-    replace_durably(
-        result,
-        codec.canonical(
-            FormatResult(
-                finished.argv,
-                finished.exit_code,
-                finished.stderr[-2000:],
-                finished.started_at,
-                finished.seconds,
-            )
-        ),
+    data = codec.canonical(
+        FormatResult(
+            finished.argv,
+            finished.exit_code,
+            finished.stderr[-2000:],
+            finished.started_at,
+            finished.seconds,
+        )
     )
+    room = _room(result)
+    # Written in place: a new file could find no room.
+    with room.open("r+b") as handle:
+        handle.write(data)
+        handle.truncate()
+        handle.flush()
+        # Before the rename, or after a power loss the name could lead to an empty file.
+        os.fsync(handle.fileno())
+    room.replace(result)
+    sync_directory(result.parent)

@@ -55,12 +55,15 @@ def change(
         cdw11=cdw11,
     )
     open_ = Changing(session.state.changes + 1, note, unknown)
+    result_file = session.files.change_result(open_.number)
+    # A disk that is full ends the run here, with nothing sent.
+    detached.reserve(result_file)
     # In the journal before it goes out, so a crash leaves no command that nobody knows of.
     session.note(open_)
     result = detached.send(
         session.host,
         argv,
-        session.files.change_result(open_.number),
+        result_file,
         # If we die the child keeps the slot locked until the command has its end.
         lock=session.lock.share(),
         timeout=timeout,

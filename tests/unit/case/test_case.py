@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import itertools
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -19,6 +22,7 @@ from eraser.protocol.policy import Method
 from eraser.protocol.report import Outcome, Verdict
 from eraser.state.case_files import CaseFiles
 from eraser.state.journal import read
+from tests.lab.nvme.composed.host import Answer
 from tests.lab.nvme.faults import EraseFault, Faults
 from tests.unit.case.bed import Bed, bed
 from tests.unit.case.fakes import DRIVE, IDENTITY, REQUEST, SLOT, Crash, Plug, ordered
@@ -187,6 +191,22 @@ def test_a_torn_result_of_a_format_is_an_end_that_nobody_knows(bed: Bed, left: b
     session.note = noted
     Format(session, 0, command).run()
     assert 0 in session.state.done
+
+
+def test_a_sanitize_that_was_interrupted_is_none_that_had_no_completion(bed: Bed) -> None:
+    """The power went before it was sent; and the kernel gave the next one up in its own reset."""
+    left = itertools.repeat(True, 1)
+
+    def given_up(opcode: int, _words: dict[str, Any], done: Callable[[], Answer]) -> Answer:
+        if opcode == OPCODE_SANITIZE and next(left, False):
+            raise OSError(errno.EINTR, "no completion")
+        return done()
+
+    bed.crash_after("Intent")
+    bed.firmware = given_up
+    report = bed.run()
+    assert (report.verdict, report.fit) == (Verdict.ERASED, True), report.reasons
+    assert [method.attempts for method in report.methods] == [3, 1]
 
 
 def test_a_stale_success_is_unknown_whatever_is_read(bed: Bed) -> None:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from eraser.case import verify
 from eraser.case.entries import MethodDone, Planted
+from eraser.case.format import MAX_ATTEMPTS
 from eraser.case.state import CaseState
 from eraser.controller.lock import SlotLock
 from eraser.controller.passthru import FORMAT_NVM
+from eraser.erase import format as format_nvm
 from eraser.protocol.policy import Method
 from eraser.protocol.report import MethodRecord, Verdict
 from eraser.state.journal import read
+from tests.lab.nvme.composed.host import Answer
 from tests.unit.case.bed import Bed
 from tests.unit.case.fakes import SLOT, Crash, Plug
 from tests.unit.case.test_restore import FORMAT_ONLY, PLAIN, TWO, fit, make_bed
@@ -133,3 +140,77 @@ def test_a_drive_that_was_still_formatting_when_they_were_planted_anew_is_erased
     session = SimpleNamespace(state=state, policy=made.policy)
     said = verify._again(session, Verdict.UNKNOWN, None)  # type: ignore[arg-type]
     assert ("a Format that was interrupted" in said) is again
+
+
+def refused(made: Bed, times: int) -> None:
+    """The drive ends the next Formats with Internal Error."""
+    left = itertools.repeat(True, times)
+
+    def firmware(opcode: int, _words: dict[str, Any], done: Callable[[], Answer]) -> Answer:
+        if opcode == FORMAT_NVM and next(left, False):
+            return Answer(0x06, 0, False, b"", b"")
+        return done()
+
+    made.firmware = firmware
+
+
+def test_an_attempt_that_was_interrupted_is_none_that_failed(made: Bed) -> None:
+    """A power cut, and then one failure that passes."""
+    dies_in_format(made, result=False)
+    refused(made, 1)
+    report = made.run()
+    fit(report)
+    assert report.methods[0].attempts == 3
+
+
+def test_a_format_that_fails_twice_is_not_sent_a_third_time(made: Bed) -> None:
+    dies_in_format(made, result=False)
+    refused(made, 3)
+    report = made.run()
+    assert (report.verdict, report.fit) == (Verdict.NOT_ERASED, False)
+    assert report.methods[0].attempts == 3
+    assert "status 0x006" in report.methods[0].reason
+
+
+@pytest.mark.parametrize("result", [True, False])
+def test_a_format_that_takes_its_host_down_each_time_is_not_sent_for_ever(
+    made: Bed, result: bool
+) -> None:
+    for _each in range(MAX_ATTEMPTS):
+        dies_in_format(made, result=result)
+    sent = len(made.names())
+    report = made.run()
+    assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
+    assert f"{MAX_ATTEMPTS} attempts in all" in report.methods[0].reason
+    assert len(made.names()) == sent
+
+
+def test_on_a_disk_without_room_for_its_end_no_format_is_sent(
+    made: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It could end well without a word of it. With room again the case goes on as if never cut."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", full)
+        for _start in range(3):
+            with pytest.raises(OSError, match="No space left"):
+                made.run()
+    assert made.names() == []
+    report = made.run()
+    fit(report)
+    assert report.methods[0].attempts == 1
+
+
+def test_a_sender_that_dies_without_a_word_says_nothing_of_the_drive(
+    made: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, left = format_nvm._write, itertools.repeat(True, 3)
+    monkeypatch.setattr(
+        format_nvm, "_write", lambda *words: None if next(left, False) else write(*words)
+    )
+    report = made.run()
+    fit(report)
+    assert report.methods[0].attempts == 4

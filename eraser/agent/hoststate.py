@@ -24,7 +24,8 @@ from eraser.protocol.ticket import TICKET_TYPE, Ticket
 from eraser.protocol.transport import believed
 from eraser.protocol.transport.believed import Believed
 from eraser.protocol.transport.signing import PrivateKey, verify_any
-from eraser.state import hostcard
+from eraser.state import answers, hostcard
+from eraser.state.case_dir import is_there, names
 from eraser.state.hostcard import CARD_FILE, OrderHead
 from eraser.state.journal import alone, make_directory, replace_durably
 
@@ -59,7 +60,7 @@ def keygen(directory: Path, host: str, chance: Callable[[int], bytes] = os.urand
         host_name(host)
     except ValueError as error:
         raise BadInputError(f"keygen: {error}") from error
-    if (directory / CARD_FILE).exists():
+    if is_there(directory / CARD_FILE):
         raise BadInputError(
             f"keygen: expected no {CARD_FILE} in {directory}, found one; a new one is a new "
             "incarnation: move the old state directory away first, then register the host again "
@@ -98,12 +99,19 @@ class HostState:
         tickets = orders
         # A file that cannot be read is none that is not there: else a damaged link to it would
         # have whoever signs orders sign tickets again.
-        if os.path.lexists(directory / TICKETS_FILE):
+        if self._named(TICKETS_FILE):
             tickets = believed.read(self._read(TICKETS_FILE), TICKETS_FILE)
         self.believed = Believed(orders, tickets)
         make_directory(directory / "orders")
         self.unread: dict[str, str] = {}
         """The files of orders that the last :meth:`orders` could not read, and why."""
+
+    def _named(self, name: str) -> bool:
+        path = self.directory / name
+        try:
+            return is_there(path, as_link=True)
+        except OSError as error:
+            raise BadInputError(f"expected to look at {path}, found {error.strerror}") from error
 
     def _read(self, name: str) -> bytes:
         path = self.directory / name
@@ -125,11 +133,15 @@ class HostState:
         """The newest accepted order of every slot, in the order in which they came.
 
         A file that is damaged or cannot be read stops no other slot's case; :attr:`unread` names
-        it.
+        it. Raises ``OSError`` where the files cannot be listed, for then nothing is known of them.
         """
         found: list[tuple[int, EraseOrder]] = []
         unread: dict[str, str] = {}
-        for path in sorted((self.directory / "orders").glob("[0-9a-f]*.json")):
+        for name in names(self.directory / "orders"):
+            path = self.directory / "orders" / name
+            # One that is just being written begins with a dot.
+            if name.startswith(".") or path.suffix != ".json":
+                continue
             try:
                 # Replaced as a whole when it is accepted, and never after that.
                 at = path.stat().st_mtime_ns
@@ -176,6 +188,9 @@ class HostState:
             # Written only where it differs: the time of the file is the order's place in line.
             path = hostcard.order_file(self.directory, order.slot.address)
             replace_durably(path, codec.canonical(order))
+            # Damaged, it would keep the new case from its start.
+            if known is not None and known.order_id != order.order_id:
+                answers.forget(self.directory, order.slot.address)
         return order
 
     def take_ticket(self, token: str) -> Ticket:

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from eraser.agent.admission import StartQueue, StartRound
 from eraser.agent.hoststate import HostState
-from eraser.errors import EraserError
+from eraser.errors import BadInputError, EraserError
 from eraser.protocol import codec
 from eraser.protocol.inbound import MessageKind
 from eraser.protocol.order import EraseOrder
@@ -35,6 +35,8 @@ from eraser.protocol.report import (
     Step,
 )
 from eraser.protocol.ticket import GateTestimony
+from eraser.state import answers
+from eraser.state.answers import Answer, CaseEnding
 
 LOG = logging.getLogger(__name__)
 
@@ -101,6 +103,8 @@ class _OrderWatch:
     sent: bool = False
     look: int = 0
     """The look of the order whose report was sent; a higher one asks for another report."""
+    unmarked: Answer | None = None
+    """The order has been answered so, and that is not on the disk yet."""
     repeated: bool = False
     shown: tuple[Step, float, str] | None = None
     shown_at: float = 0.0
@@ -123,6 +127,11 @@ def _wants_another_look(order: EraseOrder, look: CaseLook, repeated: bool) -> bo
     if order.look == 0 or look.answered is None:
         return repeated
     return order.look > look.answered
+
+
+def _answer(order: EraseOrder, report: EraseReport) -> Answer:
+    ending = CaseEnding(report.outcome, report.verdict, report.fit, report.identity)
+    return Answer(order.order_id, order.look, ending)
 
 
 @dataclass
@@ -151,7 +160,10 @@ class Pump:
         self._watches.setdefault(order.order_id, _OrderWatch()).repeated = True
 
     def turn(self) -> None:
-        """One round over all accepted orders. One broken case stops no other."""
+        """One round over all accepted orders. One broken case stops no other.
+
+        Raises ``OSError`` where the orders cannot be listed: nothing is started, said or removed.
+        """
         orders = self.state.orders()
         known = {order.order_id for order in orders}
         # Also of an order that cannot be read for now: all that is remembered may be forgotten.
@@ -187,9 +199,12 @@ class Pump:
         repeated, watch.repeated = watch.repeated, False
         # The report was taken by the broker and nobody asks again: no file is read for it.
         if watch.sent and not repeated and order.look <= watch.look:
+            self._mark(order, watch)
             return
         look = self.cases.look(order)
         if _wants_another_look(order, look, repeated):
+            # Before its files: from here on it is in flight, whoever dies.
+            answers.forget(self.state.directory, order.slot.address)
             self.cases.renew(order)
             watch.sent, watch.starts = False, 0
             look = self.cases.look(order)
@@ -197,6 +212,18 @@ class Pump:
             # Tried in each turn until the broker takes it.
             watch.sent = self._post(MessageKind.REPORT, self._sign(look.report, REPORT_TYPE))
             watch.look = order.look
+            if watch.sent:
+                watch.unmarked = _answer(order, look.report)
+                self._mark(order, watch)
+            return
+        if self._was_answered(order):
+            LOG.error(
+                "order %s for %s: expected the case that answered it, found none; nothing is sent "
+                "to the drive until the control plane asks anew",
+                order.order_id,
+                order.slot,
+            )
+            watch.sent, watch.look = True, order.look
             return
         holder = self.cases.holder(order)
         # It has the lock, so no runner could start; people are told what is waited for.
@@ -217,6 +244,25 @@ class Pump:
         self.cases.start(order)
         # After it: progress is for people alone, and what it meets keeps no erase from its start.
         self._show(order, watch, look)
+
+    def _mark(self, order: EraseOrder, watch: _OrderWatch) -> None:
+        """Writes down that the order was answered, where that is not on the disk yet."""
+        if watch.unmarked is None:
+            return
+        directory, address = self.state.directory, order.slot.address
+        try:
+            known = answers.answer(directory, address, order.order_id)
+        except BadInputError:
+            known = None  # damaged, and about to be written anew
+        if known != watch.unmarked:
+            answers.note(directory, address, watch.unmarked)
+        watch.unmarked = None
+
+    def _was_answered(self, order: EraseOrder) -> bool:
+        """A greater look alone is the controller's word that it wants the case begun anew: what is
+        on the disk of it may have been lost since."""
+        known = answers.answer(self.state.directory, order.slot.address, order.order_id)
+        return known is not None and order.look <= known.look
 
     def _silent(self) -> bool:
         """The broker refused a message a moment ago: nothing is made to be said to it."""

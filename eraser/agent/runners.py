@@ -14,6 +14,7 @@ from eraser.host import proc, sysfs
 from eraser.host.command import Started
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.report import SeenDrive, Step
+from eraser.state.case_dir import names
 from eraser.state.case_files import CaseFiles, CaseRequest
 
 LOG = logging.getLogger(__name__)
@@ -114,23 +115,26 @@ class DiskCases:
     def retire(self, orders: tuple[EraseOrder, ...]) -> None:
         """Removes cases that ended and whose slot has a newer order; reports stay."""
         keep = {self._files(order).key for order in orders}
+        # Of a slot without any a person took the file away: the same order may come again.
+        replaced = {order.slot.address for order in orders}
         # Nobody asks for the holder of an order that a newer one replaced: its runner ends here.
         current = {order.order_id for order in orders}
         for order_id in [each for each in self._children if each not in current]:
             if not self._children[order_id].running:
                 del self._children[order_id]
-        directory = self._state_dir / "cases"
-        for path in directory.iterdir() if directory.is_dir() else ():
-            files = CaseFiles(self._state_dir, path.name)
-            if path.name in keep:
+        for name in names(self._state_dir / "cases"):
+            files = CaseFiles(self._state_dir, name)
+            if name in keep:
                 continue
             try:
                 # Erases by hand have no order, and are their callers' to clear.
-                if files.finished() and files.request().order_id:
+                if not files.finished() or not (request := files.request()).order_id:
+                    continue
+                if request.slot.address in replaced:
                     files.clear()
             except (EraserError, OSError) as error:
                 # It has ended, or cannot be read, and hinders nobody; a person may look at it.
-                LOG.debug("case %s stays: %s", path.name, error)
+                LOG.debug("case %s stays: %s", name, error)
 
     def drives(self, orders: tuple[EraseOrder, ...]) -> tuple[SeenDrive, ...]:
         """Every NVMe function of the host, its identity read from the controller itself."""

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from eraser.errors import BadInputError
 from eraser.ownership.facts import CaseSeen, CaseStanding
 from eraser.protocol import codec
-from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.identity import Slot
 from eraser.protocol.verdict import Outcome, Verdict
-from eraser.state import hostcard
-from eraser.state.case_dir import CasePlace
-
-
-@dataclass(frozen=True)
-class CaseEnding:
-    """What the gate needs of a case's report; the rest of it is long, and a guest waits."""
-
-    outcome: Outcome
-    verdict: Verdict
-    fit: bool
-    identity: ControllerIdentity | None
+from eraser.state import answers, hostcard
+from eraser.state.answers import CaseEnding
+from eraser.state.case_dir import CasePlace, names
+from eraser.state.hostcard import OrderHead
 
 
 def read_case(state_dir: Path, address: str) -> CaseSeen:
@@ -35,7 +26,7 @@ def read_case(state_dir: Path, address: str) -> CaseSeen:
         order = hostcard.newest(state_dir, address)
         seen = CaseSeen()
         if order is not None:
-            seen = _of_order(state_dir, order.order_id, order.generation)
+            seen = _of_order(state_dir, address, order)
         # An open order keeps the slot closed already; an erase by hand is looked for only where it
         # matters.
         by_hand = "" if seen.standing is CaseStanding.OPEN else _by_hand(state_dir, address)
@@ -46,18 +37,28 @@ def read_case(state_dir: Path, address: str) -> CaseSeen:
     return seen
 
 
-def _of_order(state_dir: Path, order_id: str, generation: int) -> CaseSeen:
-    try:
-        raw = CasePlace.of_order(state_dir, order_id).report_file.read_bytes()
-    except FileNotFoundError:
+def _of_order(state_dir: Path, address: str, order: OrderHead) -> CaseSeen:
+    order_id, generation = order.order_id, order.generation
+    ending = _ending(state_dir, address, order)
+    if ending is None:
         return CaseSeen(CaseStanding.OPEN, order_id, generation, detail=f"order {order_id}")
-    report = codec.load_part(CaseEnding, raw, "report.json")
     standing = CaseStanding.ENDED
-    if report.outcome is Outcome.IN_USE:
+    if ending.outcome is Outcome.IN_USE:
         standing = CaseStanding.IN_USE
-    elif report.outcome is Outcome.COMPLETED and report.verdict is Verdict.ERASED and report.fit:
+    elif ending.outcome is Outcome.COMPLETED and ending.verdict is Verdict.ERASED and ending.fit:
         standing = CaseStanding.ERASED
-    return CaseSeen(standing, order_id, generation, report.identity)
+    return CaseSeen(standing, order_id, generation, ending.identity)
+
+
+def _ending(state_dir: Path, address: str, order: OrderHead) -> CaseEnding | None:
+    """By its report; where that is lost, by what the order was answered with."""
+    try:
+        raw = CasePlace.of_order(state_dir, order.order_id).report_file.read_bytes()
+    except FileNotFoundError:
+        known = answers.answer(state_dir, address, order.order_id)
+        # A greater look was asked for since: the case is to begin anew.
+        return known.ending if known is not None and known.look >= order.look else None
+    return codec.load_part(CaseEnding, raw, "report.json")
 
 
 def _by_hand(state_dir: Path, address: str) -> str:
@@ -65,11 +66,7 @@ def _by_hand(state_dir: Path, address: str) -> str:
 
     Raises ``OSError`` where a case cannot be read that may be of this slot.
     """
-    try:
-        names = sorted(os.listdir(state_dir / "cases"))
-    except FileNotFoundError:
-        return ""
-    for name in names:
+    for name in names(state_dir / "cases"):
         place = CasePlace(state_dir, name)
         try:
             # Two looks for files decide it in most cases, without loading anything more.
@@ -100,7 +97,8 @@ class _Owner:
 
 def _is_anothers(state_dir: Path, key: str, address: str) -> bool:
     """Whether the name of a case's directory, a digest, tells that it is of another slot."""
-    for path in (state_dir / "orders").glob("*.json"):
+    for order_name in names(state_dir / "orders"):
+        path = state_dir / "orders" / order_name
         with contextlib.suppress(BadInputError, OSError):
             order = codec.load_part(_Owner, path.read_bytes(), str(path))
             keys = (

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 
 from eraser.errors import BadInputError
 from eraser.ownership import store
 from eraser.protocol import codec
 from eraser.protocol.ticket import Ticket
+from eraser.state.case_dir import is_there, names
 from eraser.state.journal import alone, make_directory, replace_durably, sync_directory
 
 LOG = logging.getLogger(__name__)
@@ -44,18 +46,22 @@ def get(state_dir: Path, address: str) -> Ticket | None:
 
 
 def everything(state_dir: Path) -> tuple[Ticket, ...]:
-    """The newest ticket of every slot."""
-    found = (_load(path) for path in sorted(_directory(state_dir).glob("[0-9a-f]*.json")))
+    """The newest ticket of every slot. Raises ``OSError`` where they cannot be listed."""
+    directory = _directory(state_dir)
+    # Not one that is just being written, whose name begins with a dot.
+    listed = (name for name in names(directory) if re.match(r"[0-9a-f].*\.json\Z", name))
+    found = (_load(directory / name) for name in listed)
     return tuple(ticket for ticket in found if ticket is not None)
 
 
 def forget(state_dir: Path) -> None:
     """Removes them all, durably. Raises ``OSError``."""
-    if not _directory(state_dir).is_dir():
+    directory = _directory(state_dir)
+    if not is_there(directory):
         return
-    for path in _directory(state_dir).iterdir():
-        path.unlink()
-    sync_directory(_directory(state_dir))
+    for name in names(directory):
+        (directory / name).unlink()
+    sync_directory(directory)
 
 
 def _load(path: Path) -> Ticket | None:

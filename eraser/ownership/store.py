@@ -21,6 +21,7 @@ from eraser.ownership.model import Book
 from eraser.protocol import codec
 from eraser.protocol.ticket import TicketSeen
 from eraser.state import hostcard
+from eraser.state.case_dir import is_there
 from eraser.state.journal import replace_whole, sync_directory
 
 LOCK_SECONDS = 10.0
@@ -50,8 +51,8 @@ def book_file(state_dir: Path) -> Path:
 
 
 def exists(state_dir: Path) -> bool:
-    """Whether this host has a book at all."""
-    return book_file(state_dir).exists()
+    """Whether this host has a book at all. Raises ``OSError`` where nobody can tell."""
+    return is_there(book_file(state_dir))
 
 
 def encode(book: Book) -> bytes:

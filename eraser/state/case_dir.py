@@ -7,6 +7,7 @@ has taken the report.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -57,11 +58,20 @@ class CasePlace:
         return self.directory / "report.json"
 
 
-def is_there(path: Path) -> bool:
+def is_there(path: Path, *, as_link: bool = False) -> bool:
     """Unlike ``Path.exists``, which takes whatever cannot be looked at for absent from Python 3.14
-    on. Raises ``OSError``."""
+    on. ``as_link``: also a link that leads nowhere is there. Raises ``OSError``."""
     try:
-        path.stat()
+        path.stat(follow_symlinks=not as_link)
     except (FileNotFoundError, NotADirectoryError):
         return False
     return True
+
+
+def names(directory: Path) -> tuple[str, ...]:
+    """What stands in ``directory``, sorted; nothing where it is not there. Unlike ``Path.glob``,
+    which takes one that cannot be listed for empty from Python 3.13 on. Raises ``OSError``."""
+    try:
+        return tuple(sorted(os.listdir(directory)))
+    except FileNotFoundError:
+        return ()

@@ -17,7 +17,7 @@ from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.policy import LimitOverrides, Limits, Policy
 from eraser.protocol.profile import Profile
 from eraser.protocol.report import EraseReport, Step
-from eraser.state.case_dir import DEFAULT_RUN_DIR, DEFAULT_STATE_DIR, CasePlace
+from eraser.state.case_dir import DEFAULT_RUN_DIR, DEFAULT_STATE_DIR, CasePlace, is_there, names
 from eraser.state.journal import make_directory, replace_durably, sync_directory
 
 __all__ = ["DEFAULT_RUN_DIR", "DEFAULT_STATE_DIR", "CaseFiles", "CaseProgress", "CaseRequest"]
@@ -146,7 +146,7 @@ class CaseFiles(CasePlace):
 
     def clear(self) -> None:
         """Removes the case, the journal first: what stands without it means nothing."""
-        if self.directory.exists():
+        if is_there(self.directory):
             self.sweep()
             shutil.rmtree(self.directory)
             sync_directory(self.directory.parent)
@@ -220,9 +220,8 @@ class CaseFiles(CasePlace):
 def by_hand(state_dir: Path, address: str) -> Iterator[CaseFiles]:
     """Erases of a slot by hand that were interrupted. One that cannot be read is nobody's: its slot
     is not known, and it must not keep the erase of every other slot."""
-    cases = state_dir / "cases"
-    for path in sorted(cases.iterdir()) if cases.is_dir() else ():
-        files = CaseFiles(state_dir, path.name)
+    for name in names(state_dir / "cases"):
+        files = CaseFiles(state_dir, name)
         # Whatever cannot be read keeps guests away until a person has looked
         # (eraser.ownership.cases).
         with contextlib.suppress(BadInputError, OSError):

@@ -42,10 +42,11 @@ def order_file(state_dir: Path, address: str) -> Path:
 
 @dataclass(frozen=True)
 class OrderHead:
-    """Which order it is."""
+    """Which order it is, and which of its looks was asked for last."""
 
     order_id: str
     generation: int
+    look: int = 0
 
 
 def newest(state_dir: Path, address: str) -> OrderHead | None:

@@ -26,6 +26,10 @@ MAX_BYTES = 16 << 20
 
 _SUM_DIGITS = 16
 
+_START_OVER = (
+    "releasing the slot starts over; for an erase by hand, moving the case's directory away"
+)
+
 
 class JournalError(EraserError):
     """The journal is damaged beyond a torn last line. The drive was not touched."""
@@ -76,7 +80,7 @@ def _decode(raw: bytes, number: int, previous: str, name: str) -> tuple[Line, st
 def _damaged(name: str, number: int, found: str) -> JournalError:
     return JournalError(
         f"{name}: expected a sound entry on line {number}, found {found}; the drive was not "
-        "touched; move the case's directory away to start over"
+        f"touched; {_START_OVER}"
     )
 
 
@@ -149,7 +153,7 @@ class Journal:
             raise JournalError(
                 f"journal: expected at most {MAX_BYTES} bytes, found {self._taken} and an entry "
                 f"({kind}) of {len(data)} more; it was not written, and what it announces was not "
-                "done; move the case's directory away to start over"
+                f"done; {_START_OVER}"
             )
         # An append that failed, or that a signal broke off, must not stand before this one.
         os.ftruncate(self._descriptor, self._taken)

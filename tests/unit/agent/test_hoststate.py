@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import threading
@@ -12,7 +13,14 @@ from pathlib import Path
 import pytest
 
 from eraser.agent import hoststate
-from eraser.agent.hoststate import CONTROLLER_FILE, KEY_FILE, HostState, OrderRefusedError, keygen
+from eraser.agent.hoststate import (
+    CONTROLLER_FILE,
+    KEY_FILE,
+    TICKETS_FILE,
+    HostState,
+    OrderRefusedError,
+    keygen,
+)
 from eraser.errors import BadInputError
 from eraser.ownership import pending
 from eraser.protocol import codec
@@ -21,7 +29,8 @@ from eraser.protocol.order import ORDER_TYPE, EraseOrder
 from eraser.protocol.report import REPORT_TYPE
 from eraser.protocol.ticket import Ticket
 from eraser.protocol.transport.signing import PrivateKey
-from eraser.state.hostcard import OrderHead, order_file
+from eraser.state import answers
+from eraser.state.hostcard import CARD_FILE, OrderHead, order_file
 from tests.unit.ownership.parts import TICKET
 from tests.unit.protocol.test_codec import ORDER
 
@@ -200,6 +209,40 @@ def test_where_the_file_of_an_order_was_removed_no_case_is_repeated_that_has_a_t
             state.accept(token(given))
     newer = order(state, generation=4, order_id="5" * 32)
     assert state.accept(token(newer)) == newer
+
+
+def test_a_newer_order_does_not_wait_for_a_damaged_mark_of_the_one_before(
+    state: HostState,
+) -> None:
+    taken = state.accept(token(order(state)))
+    mark = answers.answer_file(state.directory, taken.slot.address)
+    mark.write_bytes(b"{")
+    state.accept(token(taken))
+    assert mark.exists()
+    newer = state.accept(token(order(state, generation=2, order_id="3" * 32)))
+    assert answers.answer(state.directory, newer.slot.address, newer.order_id) is None
+
+
+def test_a_file_of_keys_that_cannot_be_looked_at_is_not_absent(
+    state: HostState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or whoever signs orders would sign tickets, and a new card would void every order."""
+    plain = os.stat, os.lstat
+
+    def broken(number: int) -> Callable[..., os.stat_result]:
+        def stat(path: Path | str, *rest: object, **options: object) -> os.stat_result:
+            if os.path.basename(path) in (TICKETS_FILE, CARD_FILE):
+                raise OSError(errno.EIO, "Input/output error", str(path))
+            return plain[number](path, *rest, **options)  # type: ignore[arg-type]
+
+        return stat
+
+    monkeypatch.setattr(os, "stat", broken(0))
+    monkeypatch.setattr(os, "lstat", broken(1))
+    with pytest.raises(BadInputError, match="Input/output error"):
+        HostState(state.directory)
+    with pytest.raises(OSError, match="Input/output error"):
+        keygen(state.directory, "compute-1")
 
 
 def test_an_order_that_the_disk_does_not_give_stops_no_other_slot(

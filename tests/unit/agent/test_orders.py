@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,6 +37,7 @@ from eraser.protocol.report import (
     Verdict,
 )
 from eraser.protocol.transport.signing import PrivateKey, verify
+from eraser.state import answers
 from eraser.state.case_files import CaseFiles
 from tests.unit.case.fakes import ordered
 from tests.unit.protocol.test_codec import IDENTITY, ORDER
@@ -85,6 +89,7 @@ class FakeCases:
     stuck: set[str] = field(default_factory=set)
     """Addresses of slots whose lock a command has that never comes back."""
     retired_with: tuple[EraseOrder, ...] = ()
+    retirings: int = 0
 
     def look(self, order: EraseOrder) -> CaseLook:
         if order.order_id in self.broken:
@@ -107,6 +112,7 @@ class FakeCases:
 
     def retire(self, orders: tuple[EraseOrder, ...]) -> None:
         self.retired_with = orders
+        self.retirings += 1
 
     def drives(self, orders: tuple[EraseOrder, ...]) -> tuple[SeenDrive, ...]:
         return (SeenDrive("0000:01:00.0", "nvme", None if orders else IDENTITY),)
@@ -176,6 +182,17 @@ class World:
     def finish(self, order: EraseOrder) -> None:
         self.cases.looks[order.order_id] = CaseLook(report_for(order), Step.REPORT, 1, "")
         self.cases.alive.discard(order.order_id)
+
+
+def unlistable(listing: Callable[..., Any], name: str, number: int) -> Callable[..., Any]:
+    """``listing`` as it is, but for the directory of this name, which the disk does not give."""
+
+    def listed(path: Any = ".") -> Any:
+        if os.path.basename(path) == name:
+            raise OSError(number, os.strerror(number), str(path))
+        return listing(path)
+
+    return listed
 
 
 @pytest.fixture
@@ -445,6 +462,111 @@ def test_an_order_that_cannot_be_read_stops_no_other_and_its_case_is_not_removed
     assert world.cases.retired_with == (sound,)
 
 
+@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES, errno.EMFILE])
+def test_a_directory_of_orders_that_cannot_be_listed_is_none_without_orders(
+    world: World, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Else each finished case would be removed, and its order carried out once more."""
+    order = world.accept()
+    world.finish(order)
+    world.broker_up = False
+    world.turn()
+    before = world.cases.retirings, len(world.sent)
+    with monkeypatch.context() as broken:
+        for name in ("scandir", "listdir"):
+            broken.setattr(os, name, unlistable(getattr(os, name), "orders", number))
+        with pytest.raises(OSError, match="orders"):
+            world.turn()
+    assert (world.cases.retirings, len(world.sent)) == before
+    world.broker_up = True
+    world.turn()
+    assert world.reports() == [report_for(order)]
+    assert world.cases.starts == []
+
+
+def test_an_order_that_was_answered_is_not_carried_out_again_without_its_case(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody made room on the disk by removing cases; the drive may be anybody's by now."""
+    order = dataclasses.replace(world.accept(), look=2)
+    token = CONTROLLER.sign(codec.canonical(order), ORDER_TYPE)
+    world.state.accept(token)
+    world.finish(order)
+    world.turn()
+    for step in ("lost", "a new worker", "repeated"):
+        if step == "a new worker":
+            world.restart()
+        if step == "repeated":
+            world.pump.again(world.state.accept(token))
+        world.cases.looks.clear()
+        world.turn(99)
+        world.turn(99)
+        assert world.cases.starts == [], step
+    assert f"order {order.order_id} for {order.slot}: expected the case" in caplog.text
+    (raw,) = world.payloads(MessageKind.HELLO, HELLO_TYPE)[-1:]
+    assert codec.load(Hello, raw, "hello").cases == (), "nothing works on its drive"
+    # A greater look is the controller's own word that it wants the case begun anew.
+    newer = dataclasses.replace(order, look=3)
+    world.pump.again(world.state.accept(CONTROLLER.sign(codec.canonical(newer), ORDER_TYPE)))
+    world.turn()
+    assert world.cases.starts == [order.order_id]
+
+
+def test_a_case_of_an_earlier_release_is_marked_when_its_report_is_sent_again(
+    world: World,
+) -> None:
+    order, flying = world.accept(1), world.accept(2)
+    world.finish(order)
+    world.turn()
+    for mark in (world.state.directory / "orders").glob("*.answered"):
+        mark.unlink()  # that release wrote none
+    world.restart()
+    world.turn()
+    world.cases.looks.clear()
+    world.cases.alive.clear()
+    world.cases.starts.clear()
+    world.restart()
+    world.turn()
+    assert world.cases.starts == [flying.order_id], "in flight, as it was"
+
+
+def test_a_case_that_begins_anew_is_in_flight_whenever_the_worker_dies(world: World) -> None:
+    """Of a controller that counts no looks the order itself does not tell that."""
+    order = world.accept()
+    in_use = dataclasses.replace(report_for(order), outcome=Outcome.IN_USE, fit=False)
+    world.cases.looks[order.order_id] = CaseLook(in_use, Step.PROVE_IDLE, 0, "")
+    world.turn()
+    world.cases.unlockable.add(order.order_id)
+    world.pump.again(order)
+    world.turn()
+    assert world.cases.looks == {}
+    world.cases.unlockable.clear()
+    world.restart()
+    world.turn()
+    assert world.cases.starts == [order.order_id]
+
+
+def test_a_mark_that_a_full_disk_did_not_take_is_made_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = world.accept()
+    world.finish(order)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(answers, "note", full)
+        for _ in range(3):
+            world.turn()
+    assert world.reports() == [report_for(order)], "it waits for no disk, and is sent once"
+    world.turn()
+    world.cases.looks.clear()
+    world.restart()
+    world.turn()
+    assert world.cases.starts == []
+
+
 def test_progress_is_sent_when_it_moves_and_not_too_often(world: World) -> None:
     order = world.accept()
     world.turn()
@@ -514,6 +636,7 @@ def test_a_case_that_cannot_be_read_keeps_no_other_from_being_cleared(
         (files.directory / "report.json").write_text("{}")
         (files.directory / "request.json").write_bytes(codec.canonical(ordered()))
     CaseFiles(tmp_path, "b" * 64).make()
+    newer = dataclasses.replace(ORDER, slot=ordered().slot)
     finished = CaseFiles.finished
 
     def unless_damaged(files: CaseFiles) -> bool:
@@ -522,7 +645,7 @@ def test_a_case_that_cannot_be_read_keeps_no_other_from_being_cleared(
         return finished(files)
 
     monkeypatch.setattr(CaseFiles, "finished", unless_damaged)
-    DiskCases(tmp_path, tmp_path / "run", Host()).retire(())
+    DiskCases(tmp_path, tmp_path / "run", Host()).retire((newer,))
     assert [each.name for each in (tmp_path / "cases").iterdir()] == ["b" * 64]
 
 
@@ -532,6 +655,9 @@ def test_an_ended_case_without_a_request_hinders_nobody(tmp_path: Path) -> None:
         files.make()
         (files.directory / "report.json").write_text("{}")
     (files.directory / "request.json").write_bytes(codec.canonical(ordered()))
-    DiskCases(tmp_path, tmp_path / "run", Host()).retire(())
+    cases = DiskCases(tmp_path, tmp_path / "run", Host())
+    cases.retire(())
+    assert files.directory.exists(), "its slot has no newer order"
+    cases.retire((dataclasses.replace(ORDER, slot=ordered().slot),))
     assert not files.directory.exists()
     assert CaseFiles(tmp_path, "a" * 64).directory.exists()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import errno
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +32,7 @@ from eraser.protocol.inbound import MessageKind
 from eraser.protocol.order import ORDER_TYPE
 from eraser.protocol.ticket import RECEIPT_TYPE, TICKET_TYPE, Ticket, TicketReceipt, TicketState
 from eraser.protocol.transport.signing import PrivateKey, verify
+from tests.unit.agent.test_orders import unlistable
 from tests.unit.ownership.parts import ADDRESS, AT, FACTS, OTHER_ADDRESS, TICKET
 
 CONTROLLER = PrivateKey.generate()
@@ -262,6 +266,21 @@ def test_a_damaged_file_hinders_no_other_slot(desk: Desk, damage: Callable[[Path
     damage(path)
     assert len(pending.everything(desk.state.directory)) == 1
     desk.restart()
+    desk.pump.turn()
+    assert len(desk.looks.started) == 1
+
+
+def test_tickets_that_could_not_be_listed_are_looked_at_in_the_next_turn(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.come(desk.ticket())
+    desk.restart()
+    with monkeypatch.context() as broken:
+        for name in ("scandir", "listdir"):
+            broken.setattr(os, name, unlistable(getattr(os, name), "tickets", errno.EACCES))
+        with contextlib.suppress(OSError):
+            desk.pump.turn()
+    assert desk.looks.started == []
     desk.pump.turn()
     assert len(desk.looks.started) == 1
 

@@ -6,6 +6,7 @@ import dataclasses
 import errno
 import os
 import resource
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -28,7 +29,8 @@ from eraser.ownership.facts import CaseSeen, CaseStanding, DriveSeen
 from eraser.ownership.model import PciIds, SlotEntry
 from eraser.protocol.report import Outcome, Verdict
 from eraser.protocol.ticket import Counters, TicketReceipt, TicketState
-from eraser.state import hostcard
+from eraser.state import answers, hostcard
+from eraser.state.answers import Answer, CaseEnding
 from eraser.state.case_files import CaseFiles
 from tests.unit.gate.world import World, domain, world
 from tests.unit.ownership.parts import (
@@ -297,6 +299,49 @@ def test_where_a_case_stands(
     world.end(order, **changes)
     assert read_case(world.state, ADDRESS) == CaseSeen(standing, ORDER_ID, 5, DRIVE)
     assert read_case(world.state, OTHER_ADDRESS) == CaseSeen()
+
+
+@pytest.mark.parametrize(("changes", "standing"), STANDINGS)
+def test_a_case_that_was_lost_after_its_answer_stands_where_it_stood(
+    world: World, changes: dict[str, object], standing: CaseStanding
+) -> None:
+    """Or every owner on the host would be told to wait for an erase that nobody carries out."""
+    order = world.order()
+    world.end(order, **changes)
+    before = read_case(world.state, ADDRESS)
+    report = CaseFiles.of_order(world.state, order.order_id).report()
+    assert report is not None
+    ending = CaseEnding(report.outcome, report.verdict, report.fit, report.identity)
+    shutil.rmtree(world.state / "cases")
+    for look, found in ((0, standing), (-1, CaseStanding.OPEN)):
+        answers.note(world.state, ADDRESS, Answer(order.order_id, look, ending))
+        assert read_case(world.state, ADDRESS).standing is found
+    answers.note(world.state, ADDRESS, Answer(order.order_id, 0, ending))
+    assert read_case(world.state, ADDRESS) == before
+    answers.note(world.state, ADDRESS, Answer("another order's id", 0, ending))
+    assert read_case(world.state, ADDRESS).standing is CaseStanding.OPEN
+    answers.answer_file(world.state, ADDRESS).write_bytes(b"{")
+    assert read_case(world.state, ADDRESS).standing is CaseStanding.OPEN
+
+
+def test_a_book_that_cannot_be_looked_at_is_not_none(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a book and an order a drive is erased by hand whoever has it."""
+    path, plain = books.book_file(world.state), Path.stat
+
+    def stat(self: Path, **options: bool) -> os.stat_result:
+        if self == path:
+            raise OSError(errno.EIO, "Input/output error", str(self))
+        return plain(self, **options)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    # As Path.exists is from Python 3.14 on.
+    monkeypatch.setattr(Path, "exists", lambda self: os.path.exists(self) and self != path)
+    with pytest.raises(OSError, match="Input/output error"):
+        ownership_revoke.revoke(world.state, world.host, ADDRESS, DRIVE, by_hand=True)
+    with pytest.raises(OSError, match="Input/output error"):
+        ownership_revoke.vanished(world.state, ADDRESS, "it was away")
 
 
 def test_an_interrupted_erase_by_hand_is_open(world: World) -> None:

@@ -1,0 +1,67 @@
+"""What each slot's newest order was answered with, beside the order. Loads no cryptography.
+
+A case's own files may be lost when it has ended: somebody makes room on the disk, a file system is
+repaired, a backup is put back in part. The order would be one that was never carried out, and its
+drive may be somebody's by then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from eraser.protocol import codec
+from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.verdict import Outcome, Verdict
+from eraser.state.hostcard import order_file
+from eraser.state.journal import replace_durably, sync_directory
+
+
+@dataclass(frozen=True)
+class CaseEnding:
+    """What the gate needs of a case's report; the rest of it is long, and a guest waits."""
+
+    outcome: Outcome
+    verdict: Verdict
+    fit: bool
+    identity: ControllerIdentity | None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The broker took the report of this look of the order, which ended so."""
+
+    order_id: str
+    look: int
+    ending: CaseEnding
+
+
+def answer_file(state_dir: Path, address: str) -> Path:
+    """Where it stands. Not ``.json``: an earlier release would take it for an order's copy."""
+    return order_file(state_dir, address).with_suffix(".answered")
+
+
+def answer(state_dir: Path, address: str, order_id: str) -> Answer | None:
+    """What this order of the slot was answered with; None where it is in flight.
+
+    Raises ``BadInputError`` and ``OSError`` where nobody can tell.
+    """
+    path = answer_file(state_dir, address)
+    try:
+        found = codec.load_part(Answer, path.read_bytes(), str(path))
+    except FileNotFoundError:
+        return None
+    # Of the slot's order before this one, which nobody asks for any more.
+    return found if found.order_id == order_id else None
+
+
+def note(state_dir: Path, address: str, found: Answer) -> None:
+    """Keeps it, durably. Raises ``OSError``."""
+    replace_durably(answer_file(state_dir, address), codec.canonical(found))
+
+
+def forget(state_dir: Path, address: str) -> None:
+    """The slot's order is in flight, durably. Raises ``OSError``."""
+    path = answer_file(state_dir, address)
+    path.unlink(missing_ok=True)
+    sync_directory(path.parent)

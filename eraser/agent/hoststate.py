@@ -12,14 +12,16 @@ import json
 import logging
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from eraser.errors import BadInputError, EraserError
 from eraser.ownership import pending
 from eraser.protocol import codec
 from eraser.protocol.hostcard import HostCard
-from eraser.protocol.identity import host_name
+from eraser.protocol.identity import Slot, host_name
 from eraser.protocol.order import ORDER_TYPE, EraseOrder
+from eraser.protocol.report import AcceptedOrder
 from eraser.protocol.ticket import TICKET_TYPE, Ticket
 from eraser.protocol.transport import believed
 from eraser.protocol.transport.believed import Believed
@@ -78,6 +80,15 @@ def keygen(directory: Path, host: str, chance: Callable[[int], bytes] = os.urand
     return card
 
 
+@dataclass(frozen=True)
+class _UnreadOrder:
+    """What each release reads of an order: which it is, and whose."""
+
+    order_id: str
+    generation: int
+    slot: Slot
+
+
 def _same_case(one: EraseOrder, other: EraseOrder) -> bool:
     return dataclasses.replace(one, look=0) == dataclasses.replace(other, look=0)
 
@@ -105,6 +116,8 @@ class HostState:
         make_directory(directory / "orders")
         self.unread: dict[str, str] = {}
         """The files of orders that the last :meth:`orders` could not read, and why."""
+        self._unread_orders: tuple[AcceptedOrder, ...] = ()
+        """Those of them of which it is known whose they are."""
 
     def _named(self, name: str) -> bool:
         path = self.directory / name
@@ -137,6 +150,7 @@ class HostState:
         """
         found: list[tuple[int, EraseOrder]] = []
         unread: dict[str, str] = {}
+        of_others: list[AcceptedOrder] = []
         for name in names(self.directory / "orders"):
             path = self.directory / "orders" / name
             # One that is just being written begins with a dot.
@@ -155,10 +169,31 @@ class HostState:
                 continue  # replaced or removed as we looked
             except (BadInputError, OSError) as error:
                 unread[path.name] = str(error)
+                of_others += self._unread_order(path)
                 if self.unread.get(path.name) != str(error):
                     LOG.error("damaged: %s; remove the file, the order comes again", error)
-        self.unread = unread
+        self.unread, self._unread_orders = unread, tuple(of_others)
         return tuple(order for _at, order in sorted(found, key=lambda each: each[0]))
+
+    def _unread_order(self, path: Path) -> list[AcceptedOrder]:
+        """The order of a file that this release cannot read, where a newer one wrote it."""
+        try:
+            order = codec.load_part(_UnreadOrder, path.read_bytes(), str(path))
+            address = order.slot.address
+            if path != hostcard.order_file(self.directory, address):
+                return []
+            return [AcceptedOrder(address, order.order_id, order.generation, unread=True)]
+        except (ValueError, BadInputError, OSError):
+            return []  # damaged: nobody can tell what it was
+
+    def newest(self) -> tuple[AcceptedOrder, ...]:
+        """Which order each slot had last, as a hello tells it; also of one that this release cannot
+        read: it keeps others of its generation away all the same. Raises as :meth:`orders`."""
+        known = self.orders()
+        return (
+            *(AcceptedOrder(o.slot.address, o.order_id, o.generation) for o in known),
+            *self._unread_orders,
+        )
 
     def accept(self, token: str) -> EraseOrder:
         """Verifies an order and remembers it, durably, before anything acts on it.

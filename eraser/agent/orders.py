@@ -26,7 +26,6 @@ from eraser.protocol.report import (
     HELLO_TYPE,
     PROGRESS_TYPE,
     REPORT_TYPE,
-    AcceptedOrder,
     EraseReport,
     Hello,
     Outcome,
@@ -308,10 +307,7 @@ class Pump:
             version=self.version,
             drives=self.cases.drives(open_cases),
             cases=tuple(order.order_id for order in open_cases),
-            accepted=tuple(
-                AcceptedOrder(order.slot.address, order.order_id, order.generation)
-                for order in orders
-            ),
+            accepted=self.state.newest(),
             gate=None if self.testify is None else self.testify(),
             # What this release can read of an order: other members are left out of it.
             reads_stuck=True,

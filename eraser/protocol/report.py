@@ -394,6 +394,9 @@ class AcceptedOrder:
     address: str
     order_id: str
     generation: int
+    unread: bool = field(default=False, metadata=LATE)
+    """A newer release took it, and the one that the host was set back to cannot read it: nobody
+    works on it."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.generation <= MAX_GENERATION:

@@ -83,7 +83,7 @@ class Dispatcher:
         above = self._above(record, host)
         if isinstance(above, _Wait):
             return self._note_wait(record, above.reason)
-        record = above
+        record = self._readable(above, host)
         order = self._prepare(record, host)
         if isinstance(order, _Wait):
             return self._note_wait(record, order.reason)
@@ -136,6 +136,19 @@ class Dispatcher:
         alarm(record.slot, AlarmCode.RECORD_BEHIND, reason)
         return after
 
+    def _readable(self, record: SlotRecord, host: HostRecord | None) -> SlotRecord:
+        """The case in another generation where its host was set back to a release that cannot read
+        the order. It may have taken it before, and takes one order per generation."""
+        order = None if host is None else self._present(record, host)
+        if host is None or order is None or _reads(host, order):
+            return record
+        reason = (
+            f"the host's release cannot read order {order.order_id}: was it set back to a former "
+            "one? It gets another order"
+        )
+        LOG.warning("%s: %s", record.slot, reason)
+        return self.store.amend(record, SlotChanges(new_case=True), note=reason)
+
     def _prepare(self, record: SlotRecord, host: HostRecord | None) -> EraseOrder | _Wait:
         if host is None:
             return _Wait(f"waiting for host {record.slot.host} to be registered")
@@ -173,8 +186,7 @@ class Dispatcher:
         """The case's order where it still holds: hosts take one order per generation.
 
         A host that lost its state is another incarnation; it gets a new order, and the old one's
-        nonce is never asked for again. So does a host that was set back to a release which cannot
-        read the order, unless it took it before.
+        nonce is never asked for again.
         """
         if record.order_token is None:
             return None
@@ -192,8 +204,6 @@ class Dispatcher:
             and order.generation == record.generation
             and order.identity == record.identity
             and order.incarnation == host.incarnation
-            and (not order.stuck or _reads_stuck(host) or _accepted(order, host))
-            and (not order.look or _counts_looks(host) or _accepted(order, host))
         )
         return order if same else None
 
@@ -251,6 +261,10 @@ def _reads_stuck(host: HostRecord) -> bool:
     return host.hello is not None and host.hello.reads_stuck
 
 
-def _accepted(order: EraseOrder, host: HostRecord) -> bool:
+def _reads(host: HostRecord, order: EraseOrder) -> bool:
+    """Whether the host's release can read the order, by its own word where it has it."""
     taken = host.hello.accepted if host.hello is not None else ()
-    return any(each.order_id == order.order_id for each in taken)
+    for each in taken:
+        if each.order_id == order.order_id:
+            return not each.unread
+    return (not order.stuck or _reads_stuck(host)) and (not order.look or _counts_looks(host))

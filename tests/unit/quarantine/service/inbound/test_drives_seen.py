@@ -98,7 +98,8 @@ def test_a_host_set_back_to_a_former_release_gets_an_order_that_it_can_read(
     if taken:
         assert after == first, "it has the case: nothing is begun twice"
     else:
-        assert (after.stuck, after.generation) == (0, first.generation)
+        # It may have taken the first one before it was set back, and takes one per generation.
+        assert (after.stuck, after.generation) == (0, first.generation + 1)
         assert after.order_id != first.order_id
 
 

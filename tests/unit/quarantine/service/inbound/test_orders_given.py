@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from eraser.protocol import codec
 from eraser.protocol.order import ORDER_TYPE
 from eraser.protocol.report import HELLO_TYPE, MAX_GENERATION, AcceptedOrder, Hello, SeenDrive
 from eraser.protocol.transport.signing import PrivateKey
+from eraser.state.hostcard import order_file
 from quarantine.errors import ConflictError, RefusedError, UnavailableError
 from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.states import State
@@ -57,9 +59,7 @@ def test_a_host_that_lost_its_state_gets_a_new_order(plane: Plane) -> None:
 
 
 def greet(plane: Plane, state: HostState) -> None:
-    accepted = tuple(
-        AcceptedOrder(o.slot.address, o.order_id, o.generation) for o in state.orders()
-    )
+    accepted = state.newest()
     message = Hello(
         "cmp1",
         state.card.incarnation,
@@ -91,6 +91,30 @@ def test_after_a_lost_record_orders_go_on_above_what_the_host_accepted(
     # Its own order is no reason to go on: the same one comes again.
     greet(plane, state)
     assert plane.dispatcher.order(plane.record()).order_token == again.order_token
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["on record", "record lost"])
+def test_a_host_set_back_with_an_order_that_it_took_takes_another_one(
+    plane: Plane, tmp_path: Path, known: bool
+) -> None:
+    """A newer release took it, with a member that the host's release does not know."""
+    state = host_of(plane, tmp_path / "host")
+    plane.ordered()
+    taken = plane.order()
+    if not known:
+        taken = replace(taken, order_id="order-that-we-forgot", generation=7)
+    state.accept(plane.controller.sign(codec.canonical(taken), ORDER_TYPE))
+    path = order_file(state.directory, SLOT.address)
+    path.write_bytes(codec.canonical(json.loads(path.read_bytes()) | {"later": 1}))
+    greet(plane, state)
+    plane.dispatcher.order(plane.record())
+    token = plane.record().order_token
+    assert token is not None
+    again = state.accept(token)
+    assert again.generation == taken.generation + 1
+    for _ in range(2):
+        greet(plane, state)
+        assert plane.dispatcher.order(plane.record()).order_token == token, "once"
 
 
 def test_an_order_that_another_look_gave_meanwhile_is_no_lost_record(

@@ -56,6 +56,15 @@ class CaseLook:
     detail: str
     answered: int | None = 0
     """Which look of its order the report answers, where there is one; None where nobody knows."""
+    ended: CaseEnding | None = None
+    """How the case ended whose report this release cannot read: a newer one wrote it."""
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How the case ended; None of one that has not."""
+        if self.report is not None:
+            return self.report.outcome
+        return None if self.ended is None else self.ended.outcome
 
 
 class Holder(enum.Enum):
@@ -119,7 +128,7 @@ def _wants_another_look(order: EraseOrder, look: CaseLook, repeated: bool) -> bo
     The same bytes once more are no new question: anybody at the broker can repeat them, also when
     the controller has long given the case up and the drive is somebody's again.
     """
-    if look.report is None or look.report.outcome is not Outcome.IN_USE:
+    if look.outcome is not Outcome.IN_USE:
         return False
     # No look is counted by an older control plane, or none can be read: a repetition is all there
     # is.
@@ -214,6 +223,16 @@ class Pump:
             if watch.sent:
                 watch.unmarked = _answer(order, look.report)
                 self._mark(order, watch)
+            return
+        if look.ended is not None:
+            LOG.error(
+                "case %s on %s has ended, and this release cannot send its report (%s): the one "
+                "that wrote it does, or releasing the slot has the drive erased again",
+                order.order_id,
+                order.slot,
+                look.detail,
+            )
+            watch.sent, watch.look = True, order.look
             return
         if self._was_answered(order):
             LOG.error(

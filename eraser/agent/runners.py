@@ -9,7 +9,7 @@ from pathlib import Path
 from eraser.agent.inventory import DriveWatch
 from eraser.agent.orders import CaseLook, Holder
 from eraser.controller.lock import SlotLock
-from eraser.errors import BusyError, EraserError
+from eraser.errors import BadInputError, BusyError, EraserError
 from eraser.host import proc, sysfs
 from eraser.host.command import Started
 from eraser.protocol.order import EraseOrder
@@ -64,7 +64,12 @@ class DiskCases:
     def look(self, order: EraseOrder) -> CaseLook:
         """Reads the case's files. Raises :class:`EraserError` where the report is damaged."""
         files = self._files(order)
-        report = files.report()
+        try:
+            report = files.report()
+        except BadInputError as error:
+            # Raises too, unless it is a newer release's: that has members which this one does not.
+            ended = files.ending()
+            return CaseLook(None, Step.REPORT, 1.0, str(error), _answered(files), ended)
         if report is not None:
             return CaseLook(report, Step.REPORT, 1.0, "", _answered(files))
         seen = files.progress()

@@ -17,6 +17,7 @@ from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.policy import LimitOverrides, Limits, Policy
 from eraser.protocol.profile import Profile
 from eraser.protocol.report import EraseReport, Step
+from eraser.state.answers import CaseEnding
 from eraser.state.case_dir import DEFAULT_RUN_DIR, DEFAULT_STATE_DIR, CasePlace, is_there, names
 from eraser.state.journal import make_directory, replace_durably, sync_directory
 
@@ -198,6 +199,11 @@ class CaseFiles(CasePlace):
         except FileNotFoundError:
             return None
         return codec.load(EraseReport, raw, "report.json")
+
+    def ending(self) -> CaseEnding:
+        """How a finished case ended, by as much of its report as every release reads. Raises
+        :class:`BadInputError` where it is damaged."""
+        return codec.load_part(CaseEnding, self.report_file.read_bytes(), "report.json")
 
     def write_report(self, report: EraseReport) -> Path:
         """Ends the case. Both copies are on the disk when this returns."""

@@ -38,6 +38,7 @@ from eraser.protocol.report import (
 )
 from eraser.protocol.transport.signing import PrivateKey, verify
 from eraser.state import answers
+from eraser.state.answers import CaseEnding
 from eraser.state.case_files import CaseFiles
 from tests.unit.case.fakes import ordered
 from tests.unit.protocol.test_codec import IDENTITY, ORDER
@@ -528,6 +529,43 @@ def test_a_case_of_an_earlier_release_is_marked_when_its_report_is_sent_again(
     world.restart()
     world.turn()
     assert world.cases.starts == [flying.order_id], "in flight, as it was"
+
+
+def ended(order: EraseOrder, outcome: Outcome) -> CaseLook:
+    """A case whose report has what only a newer release reads."""
+    ending = CaseEnding(outcome, Verdict.UNKNOWN, False, order.identity)
+    return CaseLook(None, Step.REPORT, 1, "expected no member 'later'", 1, ending)
+
+
+def test_a_case_that_ended_under_a_newer_release_is_over(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The host was set back; its drive is named in hellos, and nothing is begun on it."""
+    order = dataclasses.replace(world.accept(), look=1)
+    world.state.accept(CONTROLLER.sign(codec.canonical(order), ORDER_TYPE))
+    world.cases.looks[order.order_id] = ended(order, Outcome.COMPLETED)
+    for _ in range(3):
+        world.turn(61)
+    assert (world.cases.starts, world.reports()) == ([], [])
+    hello = codec.load(Hello, world.payloads(MessageKind.HELLO, HELLO_TYPE)[-1], "hello")
+    assert (hello.cases, hello.drives[0].identity) == ((), IDENTITY)
+    assert caplog.text.count("has ended, and this release cannot send its report") == 1
+    world.finish(order)  # the newer release is there again
+    world.restart()
+    world.turn()
+    assert world.reports() == [report_for(order)]
+
+
+def test_a_case_in_use_under_a_newer_release_is_begun_anew_when_it_is_asked_for(
+    world: World,
+) -> None:
+    order = dataclasses.replace(world.accept(), look=1)
+    world.cases.looks[order.order_id] = ended(order, Outcome.IN_USE)
+    for look, starts in ((1, []), (2, [order.order_id])):
+        asked = dataclasses.replace(order, look=look)
+        world.pump.again(world.state.accept(CONTROLLER.sign(codec.canonical(asked), ORDER_TYPE)))
+        world.turn()
+        assert world.cases.starts == starts
 
 
 def test_a_case_that_begins_anew_is_in_flight_whenever_the_worker_dies(world: World) -> None:

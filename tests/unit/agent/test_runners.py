@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import subprocess
 import time
 from pathlib import Path
@@ -10,11 +11,15 @@ from pathlib import Path
 import pytest
 
 from eraser.agent.orders import Holder
-from eraser.agent.runners import DiskCases
+from eraser.agent.runners import DiskCases, request_of
 from eraser.controller.lock import SlotLock
+from eraser.errors import BadInputError
 from eraser.host.sysfs import Host
+from eraser.protocol import codec
+from eraser.protocol.report import Outcome
 from eraser.state import case_files
 from eraser.state.case_files import CaseFiles
+from tests.unit.agent.test_orders import report_for
 from tests.unit.protocol.test_codec import ORDER
 
 _WAIT = 60.0
@@ -48,6 +53,23 @@ def test_a_command_that_outlives_its_runner_is_no_runner(tmp_path: Path) -> None
     assert cases.holder(ORDER) is Holder.RUNNER, "who takes it has not said yet who it is"
     lock.release()
     assert cases.holder(ORDER) is Holder.NOBODY
+
+
+def test_a_report_of_a_newer_release_tells_that_its_case_has_ended(tmp_path: Path) -> None:
+    cases = DiskCases(tmp_path, tmp_path / "run", Host())
+    files = CaseFiles.of_order(tmp_path, ORDER.order_id)
+    files.make()
+    files.write_request(request_of(dataclasses.replace(ORDER, look=4)))
+    files.write_report(report_for(ORDER))
+    assert cases.look(ORDER).report == report_for(ORDER)
+    later = json.loads(files.report_file.read_bytes()) | {"later": 1}
+    files.report_file.write_bytes(codec.canonical(later))
+    look = cases.look(ORDER)
+    assert (look.report, look.outcome, look.answered) == (None, Outcome.COMPLETED, 4)
+    assert "later" in look.detail
+    files.report_file.write_bytes(b'{"outcome": "completed"}')
+    with pytest.raises(BadInputError):
+        cases.look(ORDER)
 
 
 def test_a_package_upgraded_under_a_worker_runs_the_next_case(

@@ -22,7 +22,7 @@ from eraser.protocol.report import (
     VisitRecord,
 )
 from eraser.protocol.ticket import LastOwner
-from eraser.state.journal import JournalError, Line
+from eraser.state.journal import Line, UnknownEntryError
 
 
 @dataclass(frozen=True)
@@ -392,17 +392,24 @@ _KINDS: dict[str, type[Entry]] = {
 }
 
 
+_WAITS = (
+    "nothing is sent to the drive; the case waits for the release that wrote it, or for the slot's "
+    "next order"
+)
+
+
 def decode(line: Line) -> Entry:
-    """A journal line to its entry. Raises :class:`JournalError` for a kind or form not ours."""
+    """A line of a journal that is whole to its entry. Raises :class:`UnknownEntryError` for a kind
+    or form not ours."""
     kind = _KINDS.get(line.kind)
     # An entry that is passed over may be the one that says that a command went out.
     if kind is None:
-        raise JournalError(
-            f"journal line {line.sequence}: expected an entry of this version, found "
-            f"{line.kind[:40]!r}; the drive was not touched; finish with the version that wrote it"
+        raise UnknownEntryError(
+            f"journal line {line.sequence}: expected an entry of this release, found "
+            f"{line.kind[:40]!r}; {_WAITS}"
         )
     try:
         entry: Entry = codec.decode(kind, line.payload, f"journal line {line.sequence}")
     except BadInputError as error:
-        raise JournalError(f"{error}; the drive was not touched") from error
+        raise UnknownEntryError(f"{error}; {_WAITS}") from error
     return entry

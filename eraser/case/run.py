@@ -47,7 +47,7 @@ from eraser.protocol.condition import Buffer
 from eraser.protocol.policy import Label
 from eraser.protocol.report import ControllerFacts, EraseReport, Outcome, Step, Verdict
 from eraser.state.case_files import DEFAULT_RUN_DIR, CaseFiles, CaseRequest
-from eraser.state.journal import JournalError, read
+from eraser.state.journal import JournalError, UnknownEntryError, read
 
 _VERSION_SECONDS = 10.0
 _PASSING_SECONDS = 1.0
@@ -77,7 +77,8 @@ def run_case(
     interrupted one is resumed. Whatever goes wrong
     with the drive ends in a report. Raises :class:`BusyError` where another process works on the
     slot, :class:`BadInputError` where the state directory cannot be written, ``OSError`` where
-    the disk fails: the case then stays as it is, to be called again.
+    the disk fails, :class:`UnknownEntryError` where another release wrote the journal: the case
+    then stays as it is, to be called again.
 
     It reaches the machine by the doors of ``host``, and the drive's blocks by ``disk``.
     """
@@ -124,7 +125,7 @@ def _orphan_is_left(lock: SlotLock, files: CaseFiles, host: Host) -> bool:
         state = CaseState.of(read(files.journal))
         return state.intent is not None or state.changing is not None
     # Who has it is not known, so it is taken for somebody who lives.
-    except (ValueError, OSError, JournalError):
+    except (ValueError, OSError, JournalError, UnknownEntryError):
         return False
 
 
@@ -151,6 +152,10 @@ def _locked(
         return _end(
             request, files, host, CaseState(), Ending(Outcome.COMPLETED, str(error)), AfterLook()
         )
+    except UnknownEntryError as error:
+        # Ended here, it would be held, although that release can go on with it.
+        on_progress(Step.PROVE_IDLE, 0.0, str(error))
+        raise
     session = CaseSession(request, files, host, lock, journal, on_progress, disk, followed=followed)
     try:
         # What an earlier run left open: how its command ended, and what it told the kernel.

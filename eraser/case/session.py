@@ -59,7 +59,8 @@ class CaseJournal:
     """The journal and what it adds up to, kept together."""
 
     def __init__(self, files: CaseFiles) -> None:
-        """Opens the case's journal. Raises :class:`eraser.state.journal.JournalError`."""
+        """Opens the case's journal. Raises :class:`eraser.state.journal.JournalError`, and
+        :class:`eraser.state.journal.UnknownEntryError` where another release wrote it."""
         self._journal = Journal(files.journal)
         try:
             self.state = CaseState.of(self._journal.lines)

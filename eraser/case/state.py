@@ -133,7 +133,7 @@ class CaseState:
 
     @classmethod
     def of(cls, lines: Iterable[Line]) -> CaseState:
-        """The state after ``lines``. Raises :class:`JournalError`."""
+        """The state after ``lines``. Raises :class:`UnknownEntryError`."""
         state = cls()
         for line in lines:
             state.apply(decode(line))

@@ -35,6 +35,11 @@ class JournalError(EraserError):
     """The journal is damaged beyond a torn last line. The drive was not touched."""
 
 
+class UnknownEntryError(EraserError):
+    """The journal is whole, and another release wrote what this one does not know. What it says may
+    be that a command of its is under way."""
+
+
 @dataclass(frozen=True)
 class Line:
     """One entry: its place, what kind it is, and its payload as plain JSON values."""

@@ -14,7 +14,7 @@ from eraser.case.entries import Again, CommandEntry, Planned
 from eraser.case.state import CaseState
 from eraser.protocol.policy import Label, Method
 from eraser.protocol.report import Step, Verdict
-from eraser.state.journal import read
+from eraser.state.journal import Journal, UnknownEntryError, read
 from tests.lab.nvme.composed.host import Answer
 from tests.unit.case.bed import GET_LOG, SANITIZE_LOG, Bed, Firmware, bed
 from tests.unit.case.fakes import Crash, Plug
@@ -60,6 +60,26 @@ def test_what_was_written_after_the_erase_is_erased_again(bed: Bed, step: str) -
     assert not bed.kept
     assert not CaseState.of(read(bed.files.journal)).retried, "the reading has its own round yet"
     assert (report.verdict, report.fit) == (Verdict.ERASED, True), report.reasons
+
+
+@pytest.mark.parametrize("line", [("Later", {}), ("Drawn", {"seed": "1", "later": 1})])
+def test_what_another_release_wrote_ends_no_case(bed: Bed, line: tuple[str, object]) -> None:
+    """The host was set back, and a command of the newer release may be under way."""
+    bed.crash_after("Intent")
+    path = bed.files.journal
+    known = path.read_bytes()
+    journal = Journal(path)
+    journal.append(*line)
+    journal.close()
+    written, started, said = path.read_bytes(), list(bed.started), list[str]()
+    bed.told = lambda _step, _fraction, detail: said.append(detail)
+    for _ in range(2):
+        with pytest.raises(UnknownEntryError, match="waits for the release that wrote it"):
+            bed.run()
+    assert (path.read_bytes(), bed.started, bed.files.finished()) == (written, started, False)
+    assert "ater" in said[-1], "people are told of it"
+    path.write_bytes(known)
+    assert bed.run().verdict is Verdict.ERASED
 
 
 @pytest.mark.parametrize("step", ["WasReset", "Verified"])

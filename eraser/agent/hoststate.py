@@ -191,7 +191,7 @@ class HostState:
         read: it keeps others of its generation away all the same. Raises as :meth:`orders`."""
         known = self.orders()
         return (
-            *(AcceptedOrder(o.slot.address, o.order_id, o.generation) for o in known),
+            *(AcceptedOrder(o.slot.address, o.order_id, o.generation, look=o.look) for o in known),
             *self._unread_orders,
         )
 

@@ -397,8 +397,12 @@ class AcceptedOrder:
     unread: bool = field(default=False, metadata=LATE)
     """A newer release took it, and the one that the host was set back to cannot read it: nobody
     works on it."""
+    look: int = field(default=0, metadata=LATE)
+    """The greatest look of it that was asked for; the host takes no smaller one either."""
 
     def __post_init__(self) -> None:
+        if not 0 <= self.look <= MAX_GENERATION:
+            raise ValueError(f"expected a look of 0 to {MAX_GENERATION}, found {self.look}")
         if not 1 <= self.generation <= MAX_GENERATION:
             raise ValueError(
                 f"expected a generation of 1 to {MAX_GENERATION}, found {self.generation}"

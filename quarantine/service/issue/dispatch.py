@@ -248,7 +248,14 @@ def _look(record: SlotRecord, order: EraseOrder, host: HostRecord | None, *, fre
     if host is None or not _counts_looks(host):
         return order.look
     came_back = record.state is State.QUARANTINED and not fresh
-    return max(order.look, record.attempts + 1) if fresh or came_back else order.look
+    look = max(order.look, record.attempts + 1) if fresh or came_back else order.look
+    # A record from a backup is behind its host, which answers with what was counted long ago.
+    behind = [
+        each.look
+        for each in (host.hello.accepted if host.hello is not None else ())
+        if each.order_id == order.order_id and order.look < each.look <= order.look + LEAD
+    ]
+    return max([look, *(known + 1 for known in behind)])
 
 
 def _counts_looks(host: HostRecord) -> bool:

@@ -68,6 +68,7 @@ def greet(plane: Plane, state: HostState) -> None:
         (SeenDrive(SLOT.address, "nvme", IDENTITY),),
         (),
         accepted,
+        counts_looks=True,
     )
     plane.inbox.hello(state.key.sign(codec.canonical(message), HELLO_TYPE))
 
@@ -115,6 +116,29 @@ def test_a_host_set_back_with_an_order_that_it_took_takes_another_one(
     for _ in range(2):
         greet(plane, state)
         assert plane.dispatcher.order(plane.record()).order_token == token, "once"
+
+
+@pytest.mark.parametrize("ahead", [2, LEAD, LEAD + 1])
+def test_a_record_that_is_behind_its_hosts_looks_asks_above_them(
+    plane: Plane, tmp_path: Path, ahead: int
+) -> None:
+    """A backup of the record was taken before the case came back in use for some times more."""
+    state = host_of(plane, tmp_path / "host")
+    greet(plane, state)
+    plane.ordered()
+    of_backup = plane.order()
+    later = replace(of_backup, look=of_backup.look + ahead)
+    state.accept(plane.controller.sign(codec.canonical(later), ORDER_TYPE))
+    greet(plane, state)
+    plane.dispatcher.order(plane.record())
+    asked = plane.order()
+    believed = ahead <= LEAD  # what a host says must not use up the numbers
+    assert asked == replace(of_backup, look=later.look + 1 if believed else of_backup.look)
+    token = plane.record().order_token
+    assert token is not None
+    assert state.accept(token).look == max(asked.look, later.look)
+    greet(plane, state)
+    assert plane.dispatcher.order(plane.record()).order_token == token, "once"
 
 
 def test_an_order_that_another_look_gave_meanwhile_is_no_lost_record(

@@ -193,15 +193,9 @@ class Features:
             return refused(Status.COMMAND_SEQUENCE)
         if save and not rule.saveable:
             return refused(Status.FEATURE_NOT_SAVEABLE)
-        if rule.per_namespace:
-            known = [n.nsid for n in self._drive.state.attached]
-            targets = known if command.nsid == BROADCAST_NSID else [command.nsid]
-            if not set(targets) <= set(known):
-                return refused(Status.INVALID_NAMESPACE)
-        elif command.nsid not in (0, BROADCAST_NSID):
-            return refused(Status.FEATURE_NOT_PER_NAMESPACE)
-        else:
-            targets = [0]
+        targets = self._targets(rule, command.nsid)
+        if isinstance(targets, Reply):
+            return targets
         if fid == Fid.NUMBER_OF_QUEUES:
             return Reply(dw0=_QUEUES)
         if fid == Fid.HOST_IDENTIFIER and int(self.current_data(Fid.HOST_IDENTIFIER), 16):
@@ -227,6 +221,16 @@ class Features:
             self._drive.state.features |= values
             self._drive.save()
         return Reply()
+
+    def _targets(self, rule: FeatureRule, nsid: int) -> list[int] | Reply:
+        """The namespaces that it is set for, 0 for the drive; or why for none."""
+        if rule.per_namespace:
+            known = [n.nsid for n in self._drive.state.attached]
+            targets = known if nsid == BROADCAST_NSID else [nsid]
+            return targets if set(targets) <= set(known) else refused(Status.INVALID_NAMESPACE)
+        if nsid not in (0, BROADCAST_NSID):
+            return refused(Status.FEATURE_NOT_PER_NAMESPACE)
+        return [0]
 
     def _lookup(self, key: str, rule: FeatureRule) -> SavedFeature:
         return self._current.get(key) or self._drive.state.features.get(key) or self._default(rule)

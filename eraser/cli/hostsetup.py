@@ -11,7 +11,7 @@ from pathlib import Path
 
 import eraser
 from eraser.cli.output import add_format, show
-from eraser.defences import facts, hostrules, reloads, setup, sightings, standing
+from eraser.defences import facts, hostrules, reloads, seekers, setup, sightings, standing
 from eraser.errors import BadInputError
 from eraser.gate import rules
 from eraser.gate.hookfile import HookSettings
@@ -86,6 +86,12 @@ def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
         help="without the hook that lets guests start on certified drives only; removes it",
     )
     parser.add_argument(
+        "--disable-cloud-init",
+        action="store_true",
+        help="write /etc/cloud/cloud-init.disabled: cloud-init would run what a tenant left on a "
+        "drive; not where it configures this host at each boot",
+    )
+    parser.add_argument(
         "--library",
         metavar="DIR",
         help="holds the package of the eraser that libvirt's hook loads (default: this one)",
@@ -133,6 +139,11 @@ def _plan(arguments: argparse.Namespace, before: setup.Setup | None) -> _Plan:
     changes = hostrules.plan(arguments.pci, root)
     warnings = [change.warning for change in changes if change.warning]
     warnings += _slot_warnings(Host(root), arguments.pci)
+    off: tuple[str, ...] = ()
+    if arguments.disable_cloud_init:
+        changes.append(hostrules.cloud_init_off(root))
+        off = ("cloud-init",)
+    warnings += [each.line for each in seekers.found(Host(root)) if each.name not in off]
     # Without settings it is needed only to remove a file of ours.
     hook = hostrules.hook(settings, root)
     if settings is not None or hook.needed:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from eraser.defences import standing
+from eraser.defences import seekers, standing
 from eraser.defences.setup import Setup
 from eraser.defences.sightings import Sightings
 from eraser.defences.standing import DaemonSeen, FileSeen, LibvirtSeen, ViewSeen, WatcherSeen
@@ -102,8 +102,13 @@ def _remember(libvirt: LibvirtSeen, apart: Apart) -> None:
 def _rules(host: Host, setup: Setup | None, drift: Callable[[], tuple[str, ...]]) -> DefenceSeen:
     if setup is None:
         return standing.rules(None, ())
-    unprotected = iommu.unprotected(host, setup.slots)
-    return standing.rules(setup.slots, drift(), setup.pending, unprotected)
+    return standing.rules(
+        setup.slots,
+        drift(),
+        setup.pending,
+        iommu.unprotected(host, setup.slots),
+        tuple(each.name for each in seekers.found(host)),
+    )
 
 
 def _or_unknown(defence: Defence, look: Callable[[], DefenceSeen]) -> DefenceSeen:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from eraser.defences import seekers
 from eraser.errors import BadInputError, EraserError
 from eraser.gate import hookfile
 from eraser.protocol.identity import pci_address
@@ -188,6 +189,13 @@ def hook(settings: hookfile.HookSettings | None, root: Path = Path("/")) -> File
         root=root,
         drift=drift,
     )
+
+
+def cloud_init_off(root: Path = Path("/")) -> FileChange:
+    """The file that keeps cloud-init from running at all. A person's own is left as it is."""
+    before = _text(root, seekers.CLOUD_INIT_OFF)
+    text = "Written by 'nvme-eraser host-setup --disable-cloud-init'.\n"
+    return _change(root, seekers.CLOUD_INIT_OFF, text if before is None else before, ())
 
 
 def check(addresses: Iterable[str], root: Path = Path("/")) -> tuple[str, ...]:

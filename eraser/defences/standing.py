@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from eraser.gate.hookfile import HOOK, HOOK_DIRECTORY, HOOKS
-from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding
+from eraser.protocol.ticket import SEEKERS, Defence, DefenceSeen, DefenceStanding
 
 CLOCK_MARGIN = 2.0
 """Seconds: the kernel tells the time of its boot in whole ones."""
@@ -247,11 +247,13 @@ def rules(
     drift: tuple[str, ...],
     pending: tuple[str, ...] = (),
     unprotected: tuple[str, ...] = (),
+    seekers: tuple[str, ...] = (),
 ) -> DefenceSeen:
     """host-setup was run for these slots, its files are as it wrote them, and they count by now.
 
-    ``pending`` are commands that did not run. ``unprotected`` is what is wrong with the IOMMU: it
-    is told, and costs the host nothing by itself.
+    ``pending`` are commands that did not run. ``unprotected`` is what is wrong with the IOMMU, and
+    ``seekers`` are programs that no rule keeps off: they are told, and cost the host nothing by
+    themselves.
     """
     if slots is None:
         return _seen(Defence.RULES, f"expected host-setup's record, found none; {SETUP}", "")
@@ -262,7 +264,8 @@ def rules(
             DefenceStanding.UNKNOWN,
             f"NOT DONE: {'; '.join(pending)}; run 'nvme-eraser host-setup' again"[:500],
         )
-    well = "; ".join((f"for {len(slots)} slots", *unprotected))
+    named = (f"{SEEKERS}{', '.join(seekers)}",) if seekers else ()
+    well = "; ".join((f"for {len(slots)} slots", *named, *unprotected))
     return _seen(Defence.RULES, "; ".join(drift)[:500], well[:500])
 
 

@@ -31,6 +31,10 @@ MAX_EXEMPTIONS = 256
 """Functions that one host's gate leaves to any guest. No host has so many."""
 
 
+SEEKERS = "programs here act on what tenants wrote: "
+"""How the detail of the rules names what asks no udev (:mod:`eraser.defences.seekers`)."""
+
+
 @dataclass(frozen=True)
 class Counters:
     """The drive's own counts (SMART / Health Information, log 02h, and Sanitize Status, log 81h).
@@ -134,6 +138,11 @@ class DefenceSeen:
     defence: Defence
     standing: DefenceStanding
     detail: str
+
+    @property
+    def seekers(self) -> str:
+        """The programs that its detail names behind :data:`SEEKERS`; empty where it names none."""
+        return self.detail.partition(SEEKERS)[2].partition(";")[0]
 
 
 @dataclass(frozen=True)

@@ -78,12 +78,19 @@ def news(old: GateTestimony | None, new: GateTestimony | None) -> Iterator[tuple
     """What a hello says for the first time and people must hear: a slot's address or None, text."""
     if new is None:
         return
-    before = {} if old is None else {seen.defence: seen.standing for seen in old.defences}
+    before = {} if old is None else {seen.defence: seen for seen in old.defences}
     for seen in new.defences:
+        was = before.get(seen.defence)
         # Unknown is the word of a minute after each start: where it lasts its slots tell of it.
         absent = seen.standing is DefenceStanding.ABSENT
-        if absent and before.get(seen.defence) is not DefenceStanding.ABSENT:
+        if absent and (was is None or was.standing is not DefenceStanding.ABSENT):
             yield None, _name(seen)
+        if seen.seekers and (was is None or was.seekers != seen.seekers):
+            yield (
+                None,
+                f"no rule of host-setup keeps these programs off tenants' drives: {seen.seekers}; "
+                "'nvme-eraser host-setup --check' there says what they do and how to end it",
+            )
     known = set() if old is None else {(used.at, used.address) for used in old.allowances}
     for used in new.allowances:
         if (used.at, used.address) not in known:

@@ -370,6 +370,48 @@ def test_an_iommu_that_does_not_translate_is_told_and_costs_nothing(
     assert said in found.detail if said else ";" not in found.detail
 
 
+def cloud_init(machine: Machine) -> None:
+    """cloud-init, as a distribution's image has it."""
+    unit = machine.put("/usr/lib/systemd/system/cloud-init-local.service", "[Unit]\n")
+    wants = machine.root / "etc/systemd/system/cloud-init.target.wants"
+    wants.mkdir(parents=True)
+    (wants / unit.name).symlink_to(f"/usr/lib/systemd/system/{unit.name}")
+
+
+def test_what_no_rule_keeps_off_is_named_and_costs_nothing(machine: Machine) -> None:
+    cloud_init(machine)
+    iommu(machine, "identity")
+    found = machine.look(setup.Setup(("0000:01:00.0",)))[Defence.RULES]
+    assert (found.standing, found.seekers) == (DefenceStanding.PRESENT, "cloud-init")
+    assert "found identity" in found.detail
+    assert machine.look(None)[Defence.RULES].seekers == ""
+
+
+def test_host_setup_disables_cloud_init_only_where_it_is_told_to(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cloud_init(machine)
+    off = machine.root / "etc/cloud/cloud-init.disabled"
+    argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root), "-f", "json"]
+    argv += ["--no-gate"]
+    assert cli.main(argv) == 0
+    assert any(
+        each.startswith("cloud-init asks no udev")
+        for each in json.loads(capsys.readouterr().out)["warnings"]
+    )
+    assert cli.main([*argv, "--check"]) == 0, "nothing that host-setup wrote is amiss"
+    assert not off.exists()
+    capsys.readouterr()
+    assert cli.main([*argv, "--disable-cloud-init"]) == 0
+    assert off.is_file()
+    assert not any("no udev" in each for each in json.loads(capsys.readouterr().out)["warnings"])
+    off.write_text("by ada\n")
+    assert cli.main([*argv, "--disable-cloud-init"]) == 0
+    assert off.read_text() == "by ada\n"
+    made = setup.load(machine.state)
+    assert machine.look(made)[Defence.RULES].seekers == ""
+
+
 def test_rules_that_were_not_loaded_are_not_known_to_stand(machine: Machine) -> None:
     made = setup.Setup(("0000:01:00.0",), pending=("udevadm control --reload",))
     found = machine.look(made)[Defence.RULES]

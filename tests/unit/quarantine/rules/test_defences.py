@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from eraser.defences import standing as defences_standing
 from eraser.protocol.report import Hello
 from eraser.protocol.ticket import (
     AllowanceUsed,
@@ -262,6 +263,23 @@ def test_an_exemption_is_told_once() -> None:
     others = {"at": "2026-11-21T03:00:00Z", "by": "eve", "reason": "another"}
     again = replace(GATE, exemptions=(replace(EXEMPT, **others),))
     assert list(defences.news(exempt, again)) == [], "a host may say that anew with each hello"
+
+
+def test_programs_that_no_rule_keeps_off_are_told_once() -> None:
+    def named(*programs: str) -> GateTestimony:
+        seen = standing(Defence.RULES, DefenceStanding.PRESENT)
+        told = defences_standing.rules(("0000:01:00.0",), (), (), ("x: y; z",), programs)
+        return replace(seen, defences=(*seen.defences[:-1], told))
+
+    one = named("cloud-init", "os-prober")
+    ((address, text),) = defences.news(GATE, one)
+    assert address is None
+    assert "tenants' drives: cloud-init, os-prober; 'nvme-eraser host-setup --check'" in text
+    assert list(defences.news(None, one)) == [(None, text)]
+    assert list(defences.news(one, one)) == []
+    assert list(defences.news(one, named())) == []
+    assert len(list(defences.news(one, named("cloud-init")))) == 1
+    assert weigh(known=host(one)) == weigh(known=host(GATE)), "it costs the host nothing"
 
 
 USED = AllowanceUsed(SLOT.address, "uuid-1", "ada", "3 a.m.", "2026-11-20T03:00:00Z")

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from eraser.agent.bounded_probes import BoundedProbes
-from eraser.defences import facts, hostrules, setup, sightings, standing
+from eraser.defences import facts, hostrules, leftout, setup, sightings, standing
 from eraser.errors import EraserError
 from eraser.host import domains
+from eraser.host.functions import NVME_CLASS
 from eraser.host.sysfs import Host
 from eraser.ownership import audit
 from eraser.ownership import store as books
@@ -35,8 +36,6 @@ LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 10.0
 """For all of /proc: milliseconds on a host at rest. Not less, because what is told as unknown costs
 the host its free slots; and while a look is stuck the next hellos do not wait for it at all."""
-
-NVME_CLASS = "0x010802"
 
 MAX_REASON = 120
 """Characters of a person's reason in a hello; the host's file has all of it."""
@@ -97,8 +96,13 @@ class GateStatus:
         except EraserError as error:
             return tuple(standing.unknown(defence, error) for defence in Defence)
         slots = () if made is None else made.slots
-        drift = functools.partial(hostrules.check, slots, self._host.root)
+        drift = functools.partial(self._drift, slots)
         return facts.defences_seen(self._host, self._run_dir, made, drift, self._apart, seen)
+
+    def _drift(self, slots: tuple[str, ...]) -> tuple[str, ...]:
+        missing = hostrules.check(slots, self._host.root)
+        line = leftout.find(self._host, self._state_dir, slots).line
+        return (*missing, line) if line else missing
 
     def _domains(self, book: Book, exempt: frozenset[str]) -> tuple[DomainSeen, ...]:
         """Raises ``EraserError`` and ``OSError`` where they cannot be read."""

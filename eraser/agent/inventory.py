@@ -10,6 +10,7 @@ from eraser.agent.bounded_probes import BoundedProbes
 from eraser.controller import nvme
 from eraser.errors import EraserError
 from eraser.host import openers, sysfs, usage
+from eraser.host.functions import nvme_functions
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.report import SeenDrive
 
@@ -23,26 +24,8 @@ FRESH_SECONDS = 90.0
 and no longer. On a host where each drive is late each time, none would ever be named. A hello is a
 minute old itself before the next one comes, and before a drive is touched it is asked again."""
 
-NVME_CLASS = "0x010802"
-"""PCI class code: mass storage, non-volatile memory, NVM Express (PCI Code and ID, 1.1)."""
-
 BRIDGES = ("0x0600", "0x0604")
 """PCI class codes of host and PCI bridges: they stay with the host whatever a group is given to."""
-
-
-def nvme_functions(host: sysfs.Host) -> tuple[str, ...]:
-    """PCI addresses of all NVMe functions, whatever driver they are on."""
-    directory = "/sys/bus/pci/devices"
-    found = []
-    for address in host.children(directory):
-        try:
-            if host.text(f"{directory}/{address}/class") == NVME_CLASS:
-                found.append(address)
-        except OSError as error:
-            if error.errno not in sysfs.GONE:
-                raise
-            continue  # pulled while we looked
-    return tuple(found)
 
 
 class DriveWatch:

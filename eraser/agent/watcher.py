@@ -20,12 +20,12 @@ from typing import Protocol
 import pyudev
 
 from eraser.agent import bell
-from eraser.agent.inventory import nvme_functions
 from eraser.clock import Clock
 from eraser.defences import setup
 from eraser.defences.facts import WATCHER_LOCK
 from eraser.errors import BadInputError, BusyError, EraserError
 from eraser.host import slotwatch
+from eraser.host.functions import nvme_functions
 from eraser.host.slotwatch import KnownSlot, Memory, SlotAction
 from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership import revoke

@@ -11,8 +11,17 @@ from pathlib import Path
 
 import eraser
 from eraser.cli.output import add_format, show
-from eraser.defences import facts, hostrules, reloads, seekers, setup, sightings, standing
-from eraser.errors import BadInputError
+from eraser.defences import (
+    facts,
+    hostrules,
+    leftout,
+    reloads,
+    seekers,
+    setup,
+    sightings,
+    standing,
+)
+from eraser.errors import BadInputError, EraserError
 from eraser.gate import rules
 from eraser.gate.hookfile import HookSettings
 from eraser.host import iommu
@@ -49,6 +58,8 @@ class _Plan:
     """What the hook is to say; None where none is wanted or libvirt is not installed."""
     changes: tuple[hostrules.FileChange, ...]
     """All files of ours, also those that are as they should be."""
+    left_out: str
+    """Slots that the gate knows and that are not named; empty where there are none."""
     left: tuple[str, ...]
     """Commands that an earlier run left undone: they are due again, though their files are
     unchanged."""
@@ -129,7 +140,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"NOT DONE: {line} ({why})", file=sys.stderr)
     # On another root the commands are not run by design, which is no failure.
     failed = bool(reloaded.failed) and _running(arguments.root)
-    return 1 if failed or (arguments.check and (plan.needed or plan.left)) else 0
+    amiss = plan.needed or plan.left or plan.left_out
+    return 1 if failed or (arguments.check and amiss) else 0
 
 
 def _plan(arguments: argparse.Namespace, before: setup.Setup | None) -> _Plan:
@@ -144,6 +156,8 @@ def _plan(arguments: argparse.Namespace, before: setup.Setup | None) -> _Plan:
         changes.append(hostrules.cloud_init_off(root))
         off = ("cloud-init",)
     warnings += [each.line for each in seekers.found(Host(root)) if each.name not in off]
+    missed, question = _left_out(arguments)
+    warnings += filter(None, (missed, question))
     # Without settings it is needed only to remove a file of ours.
     hook = hostrules.hook(settings, root)
     if settings is not None or hook.needed:
@@ -153,7 +167,18 @@ def _plan(arguments: argparse.Namespace, before: setup.Setup | None) -> _Plan:
             "no libvirt on this host, so no hook is installed; run host-setup again if one comes"
         )
     left = () if before is None else hostrules.still_due(before.pending, root)
-    return _Plan(settings, tuple(changes), left, tuple(warnings))
+    return _Plan(settings, tuple(changes), missed, left, tuple(warnings))
+
+
+def _left_out(arguments: argparse.Namespace) -> tuple[str, str]:
+    """Of NVMe drives that are not named: which are slots, in words, and what to ask of others."""
+    given = {pci_address(slot) for slot in arguments.pci}
+    try:
+        found = leftout.find(Host(arguments.root), _state_dir(arguments), given)
+    except (EraserError, OSError) as error:
+        # Whatever is wrong with the gate's files, the rules have to be written.
+        return "", f"whether a slot is left out cannot be told: {error}"
+    return found.line, found.question
 
 
 def _tell_plan(arguments: argparse.Namespace, plan: _Plan) -> None:
@@ -163,6 +188,8 @@ def _tell_plan(arguments: argparse.Namespace, plan: _Plan) -> None:
         return
     for change in plan.needed:
         print(hostrules.missing(change), file=sys.stderr)
+    if plan.left_out:
+        print(plan.left_out, file=sys.stderr)
     for line in plan.left:
         print(f"NOT DONE: {line}; run 'nvme-eraser host-setup'", file=sys.stderr)
 

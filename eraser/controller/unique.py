@@ -60,6 +60,13 @@ def _as_sysfs(value: str) -> str:
     return value.split("\0", 1)[0].strip(" ")
 
 
+def same(identity: ControllerIdentity, seen: SeenController) -> bool:
+    """Whether the controller has this drive's serial number and model, and that is one."""
+    # One comes from Identify, the other from sysfs: both are cut as the driver cuts them.
+    mine = (_as_sysfs(identity.serial), _as_sysfs(identity.model))
+    return bool(mine[0]) and mine == (_as_sysfs(seen.serial), _as_sysfs(seen.model))
+
+
 def check(identity: ControllerIdentity, address: str, others: Iterable[SeenController]) -> None:
     """Raises :class:`IdentityError` where the drive cannot be told from another. Pure.
 
@@ -74,11 +81,8 @@ def check(identity: ControllerIdentity, address: str, others: Iterable[SeenContr
     others = tuple(others)
     # The NQN counts as the kernel has it, for the kernel decides by it what shares a subsystem.
     nqns = {other.subsystem for other in others if other.address == address} - {""}
-    # Ours comes from Identify, theirs from sysfs: both are cut as the driver cuts them.
-    mine = (_as_sysfs(identity.serial), _as_sysfs(identity.model))
     for other in others:
-        theirs = (_as_sysfs(other.serial), _as_sysfs(other.model))
-        if other.address != address and theirs == mine:
+        if other.address != address and same(identity, other):
             raise IdentityError(
                 f"{address}: expected the only drive with serial {identity.serial!r} and model "
                 f"{identity.model!r}, found another at {other.address} ({other.name}); hold both"

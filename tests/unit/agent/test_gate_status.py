@@ -20,6 +20,7 @@ from eraser.cli import gate as cli_gate
 from eraser.clock import MACHINE
 from eraser.defences import setup
 from eraser.errors import DriveError
+from eraser.host import openers, usage
 from eraser.host.sysfs import Host
 from eraser.ownership import audit
 from eraser.ownership import store as books
@@ -34,6 +35,7 @@ from eraser.protocol.ticket import (
     DomainSeen,
     GateTestimony,
 )
+from eraser.state import hostcard
 from tests.unit.ownership.parts import ADDRESS, AT, KEPT, MINE, OTHER_ADDRESS, OWNER, THEIRS
 
 THIRD = "0000:03:00.0"
@@ -241,6 +243,72 @@ def test_rules_are_held_against_what_host_setup_wrote(rig: Rig) -> None:
     argv = ["host-setup", "--pci", ADDRESS, "--no-gate", "--root", str(rig.root)]
     assert cli.main(argv) == 0
     assert rig.witness.defences()[3].standing is DefenceStanding.PRESENT
+
+
+def test_a_slot_that_host_setup_was_not_given_is_named(
+    rig: Rig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that was enrolled since, or that has another address since the last boot."""
+    argv = ["host-setup", "--pci", ADDRESS, "--no-gate", "--root", str(rig.root)]
+    assert cli.main(argv) == 0
+    # Nothing is known of the others: a person is asked, and nothing is amiss.
+    assert f"{OTHER_ADDRESS}, {THIRD}: NVMe drives without rules" in capsys.readouterr().out
+    assert rig.witness.defences()[3].standing is DefenceStanding.PRESENT
+    gone = SlotEntry("0000:44:00.0", owner=OWNER)
+    rig.book(SlotEntry(OTHER_ADDRESS, owner=OWNER), gone)
+    order = hostcard.order_file(rig.state, THIRD)
+    order.parent.mkdir(parents=True, exist_ok=True)
+    order.touch()
+    rules = rig.witness.defences()[3]
+    assert rules.standing is DefenceStanding.ABSENT
+    assert rules.detail.startswith(f"{OTHER_ADDRESS}, {THIRD}: expected rules")
+    assert cli.main([*argv, "--check"]) == 1
+    assert f"{OTHER_ADDRESS}, {THIRD}: expected rules" in capsys.readouterr().err
+    audit.exempt(rig.state, THIRD, "scratch", "ada", MACHINE)
+    assert f"{OTHER_ADDRESS}: expected rules" in rig.witness.defences()[3].detail
+    assert cli.main([*argv[:2], OTHER_ADDRESS, *argv[2:]]) == 0
+    assert rig.witness.defences()[3].standing is DefenceStanding.PRESENT
+    rig.book(SlotEntry(THIRD, owner=OWNER), gone)
+    assert rig.witness.defences()[3].standing is DefenceStanding.PRESENT, "exempt"
+    capsys.readouterr()
+    assert cli.main([*argv[:2], OTHER_ADDRESS, *argv[2:], "--check"]) == 0
+    assert "without rules" not in capsys.readouterr().out
+
+
+def test_a_drive_that_somebody_has_is_known_at_whatever_address_a_boot_gave_it(rig: Rig) -> None:
+    argv = ["host-setup", "--pci", ADDRESS, "--no-gate", "--root", str(rig.root)]
+    assert cli.main(argv) == 0
+    rig.book(SlotEntry(ADDRESS, owner=OWNER))
+    for name, address, serial in (("nvme0", THIRD, "SN1  "), ("nvme1", OTHER_ADDRESS, "SN9")):
+        for file, text in (("address", address), ("serial", serial), ("model", "Model   ")):
+            rig.put(f"sys/class/nvme/{name}/{file}", text)
+    rules = rig.witness.defences()[3]
+    assert rules.standing is DefenceStanding.ABSENT
+    assert rules.detail.startswith(f"{THIRD}: expected rules")
+
+
+def test_the_systems_own_drive_is_no_slot_whatever_the_book_says(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Addresses were dealt out anew: rules for it would keep the host from starting."""
+    argv = ["host-setup", "--pci", ADDRESS, OTHER_ADDRESS, "--no-gate", "--root", str(rig.root)]
+    assert cli.main(argv) == 0
+    rig.book(SlotEntry(THIRD, owner=OWNER))
+    assert rig.witness.defences()[3].standing is DefenceStanding.ABSENT
+    monkeypatch.setattr(usage, "system_disks", lambda *_: frozenset({"nvme2n1"}))
+    monkeypatch.setattr(openers, "mounts", lambda *_: {1: ()})
+    below = f"sys/bus/pci/devices/{THIRD}/nvme/nvme2"
+    for place, numbers in ((below, "240:2"), (f"{below}/nvme2n1", "259:9")):
+        rig.put(f"{place}/dev", numbers)
+    assert rig.witness.defences()[3].standing is DefenceStanding.PRESENT
+
+
+def test_a_book_that_cannot_be_read_keeps_no_rules_from_being_written(rig: Rig) -> None:
+    rig.book()
+    books.book_file(rig.state).write_text("{}")
+    argv = ["host-setup", "--pci", ADDRESS, "--no-gate", "--root", str(rig.root)]
+    assert cli.main(argv) == 0
+    assert rig.witness.defences()[3].standing is DefenceStanding.UNKNOWN
 
 
 def test_a_look_that_hangs_does_not_hold_up_the_hello(

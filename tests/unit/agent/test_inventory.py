@@ -13,6 +13,7 @@ from eraser.agent import inventory
 from eraser.agent.inventory import DriveWatch
 from eraser.errors import DriveError
 from eraser.host import sysfs
+from eraser.host.functions import nvme_functions
 from eraser.protocol.identity import ControllerIdentity
 from tests.unit.host.fakehost import ADDRESS, FUNCTION, FakeHost
 from tests.unit.ownership.parts import DRIVE
@@ -54,7 +55,7 @@ def test_a_function_that_is_being_removed_ends_nobody(
         return read(host, path)
 
     monkeypatch.setattr(sysfs.Host, "text", text)
-    assert inventory.nvme_functions(fake.host) == (ADDRESS,)
+    assert nvme_functions(fake.host) == (ADDRESS,)
 
 
 def test_other_endpoints_of_the_group_are_told_and_bridges_are_not(fake: FakeHost) -> None:

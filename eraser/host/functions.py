@@ -1,0 +1,23 @@
+"""Which NVMe functions this host has."""
+
+from __future__ import annotations
+
+from eraser.host.sysfs import GONE, Host
+
+NVME_CLASS = "0x010802"
+"""PCI class code: mass storage, non-volatile memory, NVM Express (PCI Code and ID, 1.1)."""
+
+
+def nvme_functions(host: Host) -> tuple[str, ...]:
+    """PCI addresses of all NVMe functions, whatever driver they are on. Raises ``OSError``."""
+    directory = "/sys/bus/pci/devices"
+    found = []
+    for address in host.children(directory):
+        try:
+            if host.text(f"{directory}/{address}/class") == NVME_CLASS:
+                found.append(address)
+        except OSError as error:
+            if error.errno not in GONE:
+                raise
+            continue  # pulled while we looked
+    return tuple(found)

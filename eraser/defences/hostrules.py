@@ -95,6 +95,9 @@ def plan(addresses: Iterable[str], root: Path = Path("/")) -> list[FileChange]:
             for slot in slots
             if _installed(root, f"/sys/bus/pci/devices/{slot}")
         ),
+        # The initramfs has its own copies of udev's, LVM's and mdadm's files, and acts before the
+        # root is mounted. initramfs-tools and a host-only dracut take all rules of /etc into it.
+        *_initramfs(root),
     )
     # udev is on every host; the other programs get a file only where they are installed.
     changes = [_change(root, UDEV_RULES, udev_rules(slots), udev)]
@@ -104,8 +107,6 @@ def plan(addresses: Iterable[str], root: Path = Path("/")) -> list[FileChange]:
         reload = ("multipathd reconfigure",) if running else ()
         changes.append(_change(root, MULTIPATH_CONF, multipath_conf(), reload))
     if _installed(root, "/etc/lvm", "/usr/sbin/lvm", "/sbin/lvm"):
-        # The initramfs has its own copy of LVM's and mdadm's files, and acts before the root is
-        # mounted.
         text = lvm_local(_text(root, LVM_LOCAL) or "", _text(root, LVM_CONF) or "", slots)
         changes.append(_change(root, LVM_LOCAL, text, _initramfs(root)))
     if _installed(root, "/etc/mdadm", "/usr/sbin/mdadm", "/sbin/mdadm"):

@@ -54,6 +54,22 @@ def test_written_once_and_then_in_place(root: Path) -> None:
     assert [change.diff() for change in again] == [""] * 4
 
 
+@pytest.mark.parametrize(
+    ("program", "command"),
+    [
+        ("usr/sbin/update-initramfs", "update-initramfs -u"),
+        ("usr/bin/dracut", "dracut --force --regenerate-all"),
+    ],
+)
+def test_the_initramfs_gets_new_udev_rules_too(tmp_path: Path, program: str, command: str) -> None:
+    """It has a udev of its own, which looks into drives before the root is mounted."""
+    (tmp_path / program).parent.mkdir(parents=True)
+    (tmp_path / program).touch()
+    assert hostrules.apply(hostrules.plan(SLOTS[:1], tmp_path))[-1] == command
+    assert command in hostrules.apply(hostrules.plan(SLOTS, tmp_path)), "a new slot"
+    assert hostrules.apply(hostrules.plan(SLOTS, tmp_path)) == ()
+
+
 def test_another_set_of_slots_replaces_the_rules(root: Path) -> None:
     hostrules.apply(hostrules.plan(SLOTS, root))
     assert len(hostrules.check(SLOTS[:1], root)) == 2

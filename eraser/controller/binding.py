@@ -89,11 +89,15 @@ def find_again(host: Host, address: str, *, timeout: float) -> None:
     Raises :class:`DriveError` where it is not there within ``timeout`` seconds.
     """
     function = PciFunction(host, address)
-    # Of the bridge above alone: on other buses somebody may have removed a function on purpose.
-    above = host.path(function.directory).resolve().parent / "rescan"
+    # On its own bus alone: elsewhere somebody may have removed a function on purpose. A bridge's
+    # file scans the bus that the bridge sits on, with all below (dev_rescan_store and
+    # bus_rescan_store in drivers/pci/pci-sysfs.c), and serves where a bus has none.
+    own = host.path(f"/sys/class/pci_bus/{function.address.rpartition(':')[0]}/rescan")
+    bridge = host.path(function.directory).resolve().parent / "rescan"
+    scan = next((each for each in (own, bridge) if each.exists()), "/sys/bus/pci/rescan")
     if function.present:
         write_by_child(function, f"{function.directory}/remove", timeout, b"1")
-    write_by_child(function, above if above.exists() else "/sys/bus/pci/rescan", timeout, b"1")
+    write_by_child(function, scan, timeout, b"1")
     host.wait_for(f"a PCI function at {address}", timeout, lambda: function.present)
 
 

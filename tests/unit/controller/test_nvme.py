@@ -235,8 +235,10 @@ def test_wait_live_wants_every_namespace(fake: FakeHost, controller: Controller)
     controller.wait_live(5)
 
 
-def test_a_function_is_forgotten_and_looked_for_below_its_bridge(fake: FakeHost) -> None:
-    """Below it alone; where the bridge shows no such file, everywhere."""
+def test_a_function_is_forgotten_and_looked_for_on_its_own_bus(fake: FakeHost) -> None:
+    """On that bus alone: the rescan of the bridge above is one of the bus that *it* sits on, with
+    everything below. Where the bus has no such file (before Linux 3.3, or 5.6), there; else
+    everywhere."""
     function = fake.path(f"/sys/bus/pci/devices/{ADDRESS}")
     bridge, everywhere = function.resolve().parent / "rescan", fake.path("/sys/bus/pci/rescan")
     everywhere.write_text("")
@@ -246,6 +248,11 @@ def test_a_function_is_forgotten_and_looked_for_below_its_bridge(fake: FakeHost)
     bridge.write_text("")
     find_again(fake.host, ADDRESS, timeout=5)
     assert (bridge.read_text(), everywhere.read_text()) == ("1", "")
+    bridge.write_text("")
+    own = f"/sys/class/pci_bus/{ADDRESS[:7]}/rescan"
+    fake.put(own, "")
+    find_again(fake.host, ADDRESS, timeout=5)
+    assert (fake.path(own).read_text(), bridge.read_text(), everywhere.read_text()) == ("1", "", "")
     fake.path(f"/sys/bus/pci/devices/{ADDRESS}").rename(fake.path("/sys/gone"))
     with pytest.raises(DriveError, match="a PCI function at"):
         find_again(fake.host, ADDRESS, timeout=0.05)

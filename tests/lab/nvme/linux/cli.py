@@ -61,7 +61,7 @@ class Programs:
             kernel.bind()
         elif path == kernel.function / "remove":
             kernel.remove()
-        elif path == kernel.root / "sys/bus/pci/rescan":
+        elif path == kernel.scan_file:
             kernel.find()
         else:
             raise ValueError(f"a file of sysfs that the lab knows was expected, found {path}")

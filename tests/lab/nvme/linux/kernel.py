@@ -69,10 +69,17 @@ class Kernel:
         """The directory of the PCI function."""
         return self.root / "sys/bus/pci/devices" / ADDRESS
 
+    @property
+    def scan_file(self) -> Path:
+        """Has the bus of the function looked over anew (bus_rescan_store)."""
+        return self.root / "sys/class/pci_bus" / ADDRESS.rpartition(":")[0] / "rescan"
+
     def _make_sysfs(self) -> None:
         self._make_function()
         driver = self.root / "sys/bus/pci/drivers/nvme"
         driver.mkdir(parents=True)
+        self.scan_file.parent.mkdir(parents=True)
+        self.scan_file.touch()
         (self.root / "dev").mkdir()
         self._make_proc()
 

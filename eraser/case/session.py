@@ -17,6 +17,7 @@ from eraser.controller.nvme import Controller, open_controller
 from eraser.controller.spec import SanitizeLog
 from eraser.controller.unique import check_unique
 from eraser.errors import DriveError, EraserError, IdentityError, InUseError
+from eraser.host import udev
 from eraser.host.idle import PATIENCE as IDLE_PATIENCE
 from eraser.host.idle import prove_idle
 from eraser.host.sysfs import Host
@@ -33,6 +34,9 @@ LOG = logging.getLogger(__name__)
 
 _FIRST_DISKS = 10.0
 """Seconds that the disks of a drive get before the kernel is asked to look for them once more."""
+
+_FOR_UDEV = 5.0
+"""Seconds that a run waits for udev altogether, however often its disks come anew."""
 
 _PAUSE = 1.0
 """Seconds before a look at who uses the drive that did not come to its end is made again."""
@@ -111,6 +115,7 @@ class CaseSession:
         self._hold: NamespaceHold | None = None
         self.diskless: frozenset[int] = frozenset()
         """Namespaces that the kernel has made no disk of, by its last look at all of them."""
+        self._for_udev = _FOR_UDEV
         self._deadline = _deadline(request, journal.state, host)
         self._applied = Applied.plain(request.policy)
 
@@ -215,6 +220,7 @@ class CaseSession:
         self._know()
         self._learn_quirks()
         self._await_disks()
+        self.await_udev()
         self._hold = NamespaceHold(self._controller, patience=patience).take()
         # The disks that come back after a reset or Format of ours are udev's first: a slow look of
         # its is no reason to end a case that has erased already.
@@ -292,6 +298,14 @@ class CaseSession:
             # which namespaces it must have read.
             self.go_without_disks(str(error))
 
+    def await_udev(self) -> None:
+        """Lets udev be through with disks that have just come, before our flock keeps it from them
+        for hours and it passes them by: they would be without the mark that keeps this host off.
+
+        Of what it still has not seen it is told at the end (:meth:`close`).
+        """
+        self._for_udev = udev.wait(self.host, self.request.slot.address, self._for_udev)
+
     def go_without_disks(self, why: str) -> None:
         """Nobody waits any more for the disks that are not there now."""
         self.tell(0.0, why)
@@ -356,6 +370,7 @@ class CaseSession:
         """
         self.hold.drop()
         self.controller.wait_live(self.limits.ready, but=self.diskless)
+        self.await_udev()
         self.hold.take()
 
     def prove_idle(self, *, patience: float = IDLE_PATIENCE) -> None:
@@ -416,6 +431,7 @@ class CaseSession:
         """Lets go of disks and controller; the lock stays its owner's."""
         if self._hold is not None:
             self._hold.drop()
+            udev.announce(self.host, self.request.slot.address)
         if self._controller is not None:
             self._controller.close()
 

@@ -62,4 +62,5 @@ def look_anew(session: CaseSession) -> None:
             # is named by the verification.
             session.go_without_disks(str(error))
     # Also after two looks that failed: the disks that there are must be claimed.
+    session.await_udev()
     session.hold.take()

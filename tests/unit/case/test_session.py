@@ -16,6 +16,7 @@ from eraser.case.entries import Identified
 from eraser.case.session import CaseJournal, CaseSession
 from eraser.controller.lock import SlotLock
 from eraser.errors import DriveError
+from eraser.host import udev
 from eraser.host.sysfs import Host
 from eraser.media.reader import BlockDevice
 from eraser.protocol.policy import LimitOverrides, Quirk
@@ -109,6 +110,30 @@ def test_disks_that_come_late_are_claimed_and_those_that_never_come_stop_no_eras
     assert session.diskless == ({1} if never else EMPTY), "waited for no second time"
     assert session.hold.patience == REQUEST.policy.limits.ready, "what comes later is waited for"
     journal.close()
+
+
+def test_udev_sees_disks_before_they_are_locked_for_hours_and_is_told_at_the_end(
+    session: CaseSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """systemd's passes by a disk that is locked for three minutes: nothing would mark it."""
+    acts: list[str] = []
+
+    def wait(_host: Host, address: str, patience: float) -> float:
+        acts.append(f"wait {patience:g} s at {address}")
+        return max(0.0, patience - 3)
+
+    monkeypatch.setattr(udev, "wait", wait)
+    monkeypatch.setattr(udev, "announce", lambda *_: acts.append("announce"))
+    hold = SimpleNamespace(take=lambda: acts.append("take"), drop=lambda: acts.append("drop"))
+    session._hold = hold  # type: ignore[assignment]
+    session._controller = LateController()  # type: ignore[assignment]
+    at = f"s at {SLOT.address}"
+    for left in (5, 2, 0, 0):
+        session.reclaim()
+        assert acts == ["drop", f"wait {left} {at}", "take"], "some seconds altogether"
+        acts.clear()
+    session.close()
+    assert acts == ["drop", "announce"]
 
 
 class KnownController:

@@ -138,10 +138,12 @@ def _barred(facts: SlotFacts) -> StartRefusal | None:
     if drive.driver != "nvme":
         owner = facts.entry.owner
         has_it = "" if owner is None else f"unless {owner.name!r} ({owner.domain}) runs with it, "
+        node = "pci_" + facts.address.replace(":", "_").replace(".", "_")
         return _refused(
             facts,
             f"expected the nvme driver, found {drive.driver or 'none'}",
-            f"{has_it}bind it to nvme: a drive that cannot be read cannot be let through",
+            f"{has_it}bind it to nvme ('virsh nodedev-reattach {node}'), and start it again: a "
+            "drive that cannot be read cannot be let through",
         )
     if drive.trouble:
         return _refused(

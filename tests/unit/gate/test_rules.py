@@ -64,6 +64,7 @@ BARRIERS = [
     ({"drive__driver": None}, "no PCI function"),
     ({"drive__driver": ""}, "found none"),
     ({"drive__driver": "vfio-pci"}, "found vfio-pci"),
+    ({"drive__driver": "vfio-pci"}, "nodedev-reattach pci_0000_01_00_0'), and start it again"),
     ({"drive__trouble": "no answer in 2 s"}, "no answer in 2 s"),
     ({"drive__identity": None}, "without identity"),
     ({"drive__sanitize": SanitizeState.RUNNING}, "sanitize running"),

@@ -159,7 +159,13 @@ _SLOT: Final[dict[str, Schema]] = {
     "generation": {**COUNT, "description": "Count of its cases."},
     "profile": TEXT,
     "policy": TEXT,
-    "server": maybe({**TEXT, "description": "Who has the drive, or had it last."}),
+    "server": maybe(
+        {
+            **TEXT,
+            "description": "Who has the drive, or had it last: a server, or its migration that "
+            "holds, or held, what the server left.",
+        }
+    ),
     "certificate": maybe({**TEXT, "description": "Under which the drive is, or was, handed out."}),
     "next_hold": {
         **maybe(TEXT),

@@ -184,12 +184,12 @@ def account(store: Store, server: str, keys: Sequence[PublicKey]) -> Account:
     clerk = _Clerk(store, keys)
     erased = store.certificates(server=server)
     uses = list(_erased(clerk, erased))
-    present = [record for record in store.slots(consumer=server) if not _covered(store, record)]
+    present = [record for record in store.slots(server=server) if not _covered(store, record)]
     uses += [_unfinished(clerk, record) for record in present]
     # From here on: each other trace of the server. One that leads to no use above is told as
     # unknown, for the answer would look whole without it.
-    had = store.places(consumer=server)
-    for slot in sorted(had - {record.slot for record in store.slots(consumer=server)}):
+    had = store.places(server=server)
+    for slot in sorted(had - {record.slot for record in store.slots(server=server)}):
         clerk.unknown.append(f"{slot}: the server was seen there, and its row cannot be read")
     slots = {row.slot for row in erased} | had
     hosts, unread = store.every_host()

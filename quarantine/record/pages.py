@@ -23,6 +23,7 @@ from quarantine.record.database.base import Repository
 from quarantine.record.database.damaged import UNREADABLE, of_the_row
 from quarantine.record.database.lines import lines_of, named, named_page
 from quarantine.record.database.paging import asked_of_each, in_one_of
+from quarantine.record.servers import consumers_of
 from quarantine.record.words.clock import CLOCKS_APART
 from quarantine.record.words.reasons import OLDER
 from quarantine.record.words.states import State
@@ -59,7 +60,7 @@ class SlotQuery:
     hold_code: str | None = None
     """:data:`OLDER`: held by a release that had no codes."""
     server: str | None = None
-    """Uuid of the server that has the drive, or had it last."""
+    """Uuid of the server that has the drive, or had it last, itself or by a migration."""
 
 
 @dataclass(frozen=True)
@@ -237,18 +238,20 @@ class PageRepository(Repository):
         way = (first.desc(), second.desc()) if descending else (first, second)
 
         def found(*columns: sa.Column[Any], states: tuple[str, ...]) -> sa.Select[Any]:
-            page = sa.select(*columns).where(*_conditions(replace(query, states=states)))
+            fits = _conditions(replace(query, states=states), consumers)
+            page = sa.select(*columns).where(*fits)
             if after is not None:
                 page = page.where(_behind(first, second, after, descending))
             return page.order_by(*way).limit(limit)
 
-        if len(states := tuple(dict.fromkeys(query.states))) < 2:
-            page = found(*_LINE, states=states)
-        else:
-            of_each = (found(_SLOTS.c.id, states=(one,)) for one in states)
-            which = in_one_of(_SLOTS.c.id, of_each)
-            page = sa.select(*_LINE).where(which).order_by(*way).limit(limit)
         with self._reading() as db:
+            consumers = consumers_of(db, query.server) if query.server is not None else []
+            if len(states := tuple(dict.fromkeys(query.states))) < 2:
+                page = found(*_LINE, states=states)
+            else:
+                of_each = (found(_SLOTS.c.id, states=(one,)) for one in states)
+                which = in_one_of(_SLOTS.c.id, of_each)
+                page = sa.select(*_LINE).where(which).order_by(*way).limit(limit)
             return lines_of(db, SlotLine, page, _LINE, _SLOTS.c.id)
 
     def slots_at(self, places: Iterable[tuple[str, str]]) -> list[SlotLine]:
@@ -491,18 +494,22 @@ def _campaign_conditions(query: CampaignQuery) -> Iterator[sa.ColumnElement[bool
     yield from _conditions(SlotQuery(host=query.host, model=query.model, hold_code=query.hold_code))
 
 
-def _conditions(query: SlotQuery) -> Iterator[sa.ColumnElement[bool]]:
+def _conditions(
+    query: SlotQuery, consumers: Sequence[str] = ()
+) -> Iterator[sa.ColumnElement[bool]]:
+    """``consumers``: what holds drives for the server that is asked for."""
     code = None if query.hold_code == OLDER else query.hold_code
     few = {
         _SLOTS.c.serial: query.serial and storable(query.serial, NAME_LENGTH),
-        _SLOTS.c.consumer: query.server and storable(query.server),
         _SLOTS.c.host: query.host and storable(query.host),
     }
     many = {
         _SLOTS.c.hold_code: code and storable(code),
         _SLOTS.c.model: query.model and storable(query.model, NAME_LENGTH),
     }
-    is_of_few = False
+    is_of_few = query.server is not None
+    if is_of_few:
+        yield _SLOTS.c.consumer.in_(consumers)
     for column, wanted in few.items():
         if wanted is not None:
             yield column == wanted

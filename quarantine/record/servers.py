@@ -1,4 +1,4 @@
-"""Whose servers are, and when passes of the service went well."""
+"""Whose servers are, and their migrations; and when passes of the service went well."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from quarantine.record.words.facts import GoodPass, ServerOwner
 from quarantine.record.words.texts import storable
 
 _SERVERS = models.servers
+_MOVES = models.moves
+_MOVE: Final = (_MOVES.c.migration, _MOVES.c.server)
 _PASSES = models.passes
 
 
@@ -36,7 +38,8 @@ _LINE: Final = tuple(_SERVERS.c[field.name] for field in fields(ServerLine)[:-1]
 
 
 class ServerRepository(Repository):
-    """What the store knows about servers: whose they are. Nothing that guards a drive asks."""
+    """What the store knows about servers: whose they are, and what held drives for them. Nothing
+    that guards a drive asks."""
 
     def note_server(self, uuid: str, project: str, user: str) -> None:
         """A server was seen with a drive. Raises :class:`ConflictError` where somebody else notes
@@ -57,6 +60,24 @@ class ServerRepository(Repository):
             query = sa.select(_SERVERS).where(_SERVERS.c.uuid == uuid)
             row = db.execute(query).mappings().first()
             return None if row is None else ServerOwner(**row)
+
+    def note_move(self, migration: str, server: str) -> None:
+        """Nova says that a consumer is a migration of that server; which it is for ever. Raises
+        :class:`ConflictError` where somebody else notes it in this moment."""
+        said = {"migration": storable(migration), "server": storable(server)}
+        # Not by what can be read: whoever decides by it would wait for a damaged row for ever.
+        known = sa.select(sa.func.count()).where(_MOVES.c.migration == said["migration"])
+        with self._reading() as db:
+            if db.scalar(known):
+                return
+        with self._writing() as db:
+            db.execute(sa.insert(_MOVES).values(**said, noted_at=self._clock()))
+
+    def server_behind(self, consumer: str) -> str:
+        """The server that a consumer is a migration of, as far as Nova said; else itself."""
+        with self._reading() as db:
+            found = _moves(db, _MOVES.c.migration == storable(consumer))
+        return found[0][1] if found else consumer
 
     def server_page(
         self, *, project: str | None = None, limit: int, after: str = ""
@@ -83,3 +104,18 @@ class ServerRepository(Repository):
         query = sa.select(*columns).order_by(_PASSES.c.name)
         with self._reading() as db:
             return [GoodPass(*row) for row in readable(db, query, columns, _PASSES.c.name)]
+
+
+def consumers_of(db: sa.Connection, server: str) -> list[str]:
+    """Within a transaction: what holds drives for a server, itself and its migrations.
+
+    A question of its own: with it inside of another one databases look at every slot.
+    """
+    moves = _moves(db, _MOVES.c.server == storable(server))
+    return [storable(server), *(migration for migration, _server in moves)]
+
+
+def _moves(db: sa.Connection, which: sa.ColumnElement[bool]) -> list[tuple[str, str]]:
+    """Migrations and their servers, but for damaged rows: what held a drive is named then."""
+    query = sa.select(*_MOVE).where(which)
+    return [(each[0], each[1]) for each in readable(db, query, _MOVE, _MOVES.c.migration)]

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from eraser.protocol.identity import ControllerIdentity, Slot
 from quarantine.errors import ConflictError, IllegalTransitionError
-from quarantine.record import alarms, certificates, drives, messages
+from quarantine.record import alarms, certificates, drives, messages, servers
 from quarantine.record.database import models, rows
 from quarantine.record.database.base import Repository
 from quarantine.record.database.damaged import counted, separately, told
@@ -133,11 +133,12 @@ class SlotRepository(Repository):
         host: str | None = None,
         states: Iterable[State] | None = None,
         identity: ControllerIdentity | None = None,
-        consumer: str | None = None,
+        server: str | None = None,
     ) -> list[SlotRecord]:
         """All records that fit, by host and address; rows that cannot be read are left out.
 
-        ``identity``: expected in these slots. ``consumer``: the instance seen there last.
+        ``identity``: expected in these slots. ``server``: it, or a migration of it, was seen there
+        last.
         """
         query = sa.select(_SLOTS).order_by(_SLOTS.c.host, _SLOTS.c.address)
         if host is not None:
@@ -146,9 +147,9 @@ class SlotRepository(Repository):
             query = query.where(_SLOTS.c.state.in_([state.value for state in states]))
         if identity is not None:
             query = query.where(_SLOTS.c.identity_digest == identity.digest)
-        if consumer is not None:
-            query = query.where(_SLOTS.c.consumer == consumer)
         with self._reading() as db:
+            if server is not None:
+                query = query.where(_SLOTS.c.consumer.in_(servers.consumers_of(db, server)))
             found = _each(db, query)
         return [record for record in found if isinstance(record, SlotRecord)]
 
@@ -167,16 +168,17 @@ class SlotRepository(Repository):
         )
 
     def places(
-        self, *, identity: ControllerIdentity | None = None, consumer: str | None = None
+        self, *, identity: ControllerIdentity | None = None, server: str | None = None
     ) -> frozenset[Slot]:
-        """The slots that expect the drive, or have that instance seen last, also those whose rows
-        cannot be read as a whole: evidence goes by these. Raises :class:`UnreadableError`."""
+        """The slots that expect the drive, or where that server, or a migration of it, was seen
+        last, also those whose rows cannot be read as a whole: evidence goes by these. Raises
+        :class:`UnreadableError`."""
         query = sa.select(_SLOTS.c.host, _SLOTS.c.address)
         if identity is not None:
             query = query.where(_SLOTS.c.identity_digest == identity.digest)
-        if consumer is not None:
-            query = query.where(_SLOTS.c.consumer == consumer)
         with self._reading() as db, told("slots"):
+            if server is not None:
+                query = query.where(_SLOTS.c.consumer.in_(servers.consumers_of(db, server)))
             return frozenset(Slot(host, address) for host, address in db.execute(query))
 
     def held_by_code(self) -> dict[str | None, int]:

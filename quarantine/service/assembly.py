@@ -102,7 +102,13 @@ class Assembly(Parts):
         guests = handovers = deleted = left = None
         if nova.ghost_checks:
             guests = OrphanGuestCheck(self.compute, self.placement, doors.monotonic)
-            handovers = Handovers(self.compute, limits.unknown_grace, doors.monotonic, doors.now)
+            handovers = Handovers(
+                self.compute,
+                limits.unknown_grace,
+                doors.monotonic,
+                doors.now,
+                note=self.store.note_move,
+            )
             left = LeftAllocations(self.store, self.compute, doors.now, doors.monotonic)
         if nova.deleted_interval:
             deleted = DeletedServers(

@@ -42,19 +42,23 @@ class Handovers:
         grace: float,
         monotonic: Callable[[], float] = time.monotonic,
         clock: Callable[[], datetime] = utc_now,
+        *,
+        note: Callable[[str, str], None] | None = None,
     ) -> None:
         """``grace``: seconds for which a Nova that does not answer is waited for, and in which a
-        host hears of the end of a migration."""
+        host hears of the end of a migration. ``note`` hears of each migration and its server."""
         self._nova = nova
         self._grace = grace
         self._now = monotonic
         self._clock = clock
+        self._note = note
         self._unanswered: dict[tuple[str, str], tuple[float, float]] = {}
         """When each question first and last had no answer; those to others say nothing of it."""
         self._away_until = -float("inf")
 
     def between(self, before: str, now: str) -> Handover:
-        """Whether the drive went from one to the other by a migration. Never raises for Nova."""
+        """Whether the drive went from one to the other by a migration. Never raises for Nova; what
+        ``note`` raises goes on, for nothing is decided by a migration that nobody has noted."""
         if self._now() >= self._away_until:
             try:
                 moves = [
@@ -74,6 +78,9 @@ class Handovers:
                 self._unanswered.pop((before, now), None)
                 if not moves:
                     return Handover.STRANGE
+                if self._note is not None:
+                    for each in moves:
+                        self._note(each.uuid, each.server)
                 over = all(self._is_over(each) for each in moves)
                 return Handover.OVER if over else Handover.MOVED
         at = self._now()

@@ -284,7 +284,12 @@ class Looks:
         now = tuple(held.consumer for held in others)
         # Where the consumer on record holds the drive still, the question is about the guest that
         # runs beside it; else about that consumer.
-        before = set(strangers(now, context)) if record.consumer in now else {record.consumer}
+        if record.consumer in now:
+            before = set(strangers(now, context))
+        else:
+            # Migrations are a server's, never each other's: one may follow another unseen.
+            server = self._store.server_behind(record.consumer)
+            before = {record.consumer if server == now[0] else server}
         one = before.pop() if len(before) == 1 else ""
         if not 0 < len(one) <= _UUID_LENGTH:
             # One guest at most is the migration's. A host may name thousands, by any text.

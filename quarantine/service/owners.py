@@ -20,7 +20,8 @@ def learn(store: Store, view: View | None, consumer: object) -> None:
     for one in view.allocations if view is not None else ():
         if one.consumer == consumer and one.project:
             try:
-                store.note_server(one.consumer, one.project, one.user)
+                # A migration's allocation has its server's project and user (``move_allocations``).
+                store.note_server(store.server_behind(one.consumer), one.project, one.user)
             except ConflictError:
                 LOG.debug("server %s: somebody else notes the same", one.consumer)
             except Exception as error:

@@ -85,7 +85,7 @@ class Store:
         host: str | None = None,
         states: Iterable[State] | None = None,
         identity: ControllerIdentity | None = None,
-        consumer: str | None = None,
+        server: str | None = None,
     ) -> list[SlotRecord]:
         # No set: what is hidden of a record would not be in it, and no error either.
         wanted = None if states is None else tuple(states)
@@ -95,13 +95,13 @@ class Store:
             if host in (None, record.slot.host)
             and (wanted is None or record.state in wanted)
             and identity in (None, record.identity)
-            and consumer in (None, record.consumer)
+            and server in (None, record.consumer)
         ]
 
     def places(
-        self, *, identity: ControllerIdentity | None = None, consumer: str | None = None
+        self, *, identity: ControllerIdentity | None = None, server: str | None = None
     ) -> frozenset[Slot]:
-        return frozenset(each.slot for each in self.slots(identity=identity, consumer=consumer))
+        return frozenset(each.slot for each in self.slots(identity=identity, server=server))
 
     def drive(self, digest: str) -> DriveRecord | None:
         for number, known in enumerate(self.known):

@@ -19,7 +19,7 @@ READS: Final = {
     "host_names": ("hosts",),
     "last_heard": ("hosts",),
     "slot": ("slots",),
-    "slots": ("slots",),
+    "slots": ("slots", "moves"),
     "every_slot": ("slots",),
     "resource_classes": ("slots",),
     "claims": ("slots", "hosts", "drives"),

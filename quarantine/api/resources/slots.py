@@ -49,7 +49,10 @@ FILTERS: Final[dict[str, Schema]] = {
     "model": schemas.NAME,
     "serial": schemas.NAME,
     "hold_code": {**schemas.NAME, "description": "older: held by a release that had no codes."},
-    "server": {**schemas.UUID, "description": "Who has the drive, or had it last."},
+    "server": {
+        **schemas.UUID,
+        "description": "Who has the drive, or had it last, itself or by a migration.",
+    },
 }
 SORTS: Final = {
     "slot": (SlotOrder.SLOT, False),

@@ -327,6 +327,15 @@ servers = sa.Table(
     sa.Index(None, "project", "uuid"),
 )
 
+# Whose each migration is that held a drive, by Nova's word: its consumer in Placement is no server.
+moves = sa.Table(
+    "moves",
+    metadata,
+    sa.Column("migration", UUID, primary_key=True),
+    sa.Column("server", UUID, nullable=False, index=True),
+    sa.Column("noted_at", UtcDateTime, nullable=False),
+)
+
 # When each pass of the service last went well, for those who ask from outside its process.
 passes = sa.Table(
     "passes",

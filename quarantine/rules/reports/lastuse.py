@@ -43,8 +43,8 @@ class LastUse:
 
 
 def last_use(here: Slot, past: DrivePast, consumer: str, owner: str | None) -> LastUse:
-    """``consumer`` had the slot last by Placement (empty: nobody), ``owner`` the drive by the
-    host's gate."""
+    """``consumer`` had the slot last by Placement, of a migration its server (empty: nobody),
+    ``owner`` the drive by the host's gate."""
     seen = consumer if _is_of_drive(here, past) else ""
     # What the record saw there itself, after the drive was elsewhere, needs no other word.
     return LastUse(seen, not _was_elsewhere(here, past) or (bool(seen) and owner == seen))

@@ -184,7 +184,9 @@ class Registrar:
         history = self.store.history(record.slot)
         past = past_of(self.store, order.identity, record.slot, history)
         owner = report.last_owner.domain if report.last_owner else None
-        use = last_use(record.slot, past, record.consumer or "", owner)
+        # A migration that held the drive was no user of it: its server was.
+        seen = self.store.server_behind(record.consumer) if record.consumer else ""
+        use = last_use(record.slot, past, seen, owner)
         evidence = CertificateEvidence(
             order=order,
             order_token=record.order_token or "",

@@ -100,12 +100,15 @@ class LeftAllocations:
         due.sort(key=lambda each: (str(each[0]) not in first, self._due.get(each, -float("inf"))))
         for each in due[:AT_ONCE]:
             try:
-                why = self._why_left(*each)
+                why, move = self._why_left(*each)
             except (QuarantineError, LookupError, TypeError, ValueError) as error:
                 LOG.warning("%s: Nova cannot be asked about its consumer: %s", each[0], error)
                 # Also after the others, or one strange answer would keep all from their turn.
                 self._due[each] = self._away_until = self._now() + AWAY_SECONDS
                 return
+            if move is not None:
+                # Of one that had the drive when we saw it first, or while Nova was away.
+                self._store.note_move(move.uuid, move.server)
             self._weigh(each, why)
 
     def _first(self) -> frozenset[str]:
@@ -116,21 +119,21 @@ class LeftAllocations:
             self._told_before = frozenset(line.subject for line in page)
         return self._told_before
 
-    def _why_left(self, slot: Slot, consumer: str) -> str:
-        """Why the allocation is of no use; empty where it is, or may be."""
+    def _why_left(self, slot: Slot, consumer: str) -> tuple[str, Migration | None]:
+        """Why the allocation is of no use, empty where it is, or may be; and its migration."""
         if self._nova.server(consumer) is not None:
-            return ""
+            return "", None
         host = self._nova.service_host(slot.host)
         # A cell whose database is down has no servers and no migrations, and is no error (2.69);
         # nor are its compute services up.
         if host is None or not any(each.up for each in self._nova.compute_services(host)):
-            return ""
+            return "", None
         for move in self._nova.migrations(host):
             if move.uuid == consumer:
                 what = f"{move.kind or 'migration'} {consumer} of server {move.server}"
                 ended = f"in use by {what}, which Nova calls {move.status}"
-                return "" if move.unfinished else ended
-        return f"in use by {consumer}, and Nova knows no such server and no such migration"
+                return "" if move.unfinished else ended, move
+        return f"in use by {consumer}, and Nova knows no such server and no such migration", None
 
     def _weigh(self, each: tuple[Slot, str], why: str) -> None:
         now = self._now()

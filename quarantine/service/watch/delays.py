@@ -144,6 +144,7 @@ class DelayMeter:
         if line.at > self._clock():
             # When it was seen, nobody knows.
             return None
+        server = self._store.server_behind(server)
         let_go = self._nova.deleted_at(server) or self._acted(server, line.at)
         return None if let_go is None else max((line.at - let_go).total_seconds(), 0.0)
 

@@ -136,6 +136,20 @@ class PagesSuite:
         assert [str(one.slot) for one in listed.slot_page(query, limit=9)] == expected
         assert [str(one.slot) for one in listed.each_slot(query)] == expected
 
+    @pytest.mark.parametrize("states", [(), ("held", "certified")])
+    def test_slots_of_a_server_and_of_its_migrations(
+        self, listed: Store, states: tuple[str, ...]
+    ) -> None:
+        """What it left behind is its own, until somebody else gets it."""
+        query = SlotQuery(states, server="mover")
+        assert listed.slot_page(query, limit=9) == []
+        listed.note_move("server-cmp2", "mover")
+        listed.note_move("server-cmp1", "somebody")
+        assert [str(one.slot) for one in listed.slot_page(query, limit=9)] == NAMES[3:]
+        assert [str(one.slot) for one in listed.slot_page(query, limit=2)] == NAMES[3:5]
+        of_migration = SlotQuery(states, server="server-cmp2")
+        assert [str(one.slot) for one in listed.each_slot(of_migration)] == NAMES[3:]
+
     def test_strange_words_and_markers_are_no_error(self, listed: Store) -> None:
         for word in STRANGE:
             for name in ("host", "model", "serial", "server", "hold_code"):

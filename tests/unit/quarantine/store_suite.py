@@ -510,6 +510,19 @@ class StoreSuite(TotalsSuite, PagesSuite):
         assert store.certificates(server="server-1") == store.certificates(server="server-2")
         assert store.certificates(server="server-3") == []
 
+    def test_what_nova_says_of_a_migration_stands(self, store: Store) -> None:
+        used = enrol(store, in_use=True)
+        assert store.server_behind("server-1") == "server-1"
+        for _ in range(2):
+            store.note_move("server-1", "mover")
+        assert (store.server_behind("server-1"), store.server_behind("mover")) == ("mover", "mover")
+        assert store.slots(server="mover") == store.slots(server="server-1") == [used]
+        assert store.places(server="mover") == {SLOT}
+        assert store.slots(server="nobody") == []
+        assert store.places(server="nobody") == frozenset()
+        for odd in ("\0", "x" * 300, "\ud800"):
+            assert store.server_behind(odd) == odd
+
     def test_lines_of_history_that_name_somebody(self, store: Store) -> None:
         enrol(store, OTHER)
         record = store.transition(erasing(store), Event.HELD, reason="50%_of ann's drive")

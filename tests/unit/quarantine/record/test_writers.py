@@ -38,6 +38,7 @@ TABLES = {
     "alarm_counts": {"record/alarms.py"},
     "alarms": {"record/alarms.py"},
     "servers": {"record/servers.py"},
+    "moves": {"record/servers.py"},
     "maintenances": {"record/maintenances.py"},
     "campaigns": {"record/campaigns.py"},
     "campaign_slots": {"record/campaigns.py"},

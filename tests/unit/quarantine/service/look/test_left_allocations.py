@@ -127,6 +127,19 @@ def test_what_nova_knows_is_left_alone(
     assert site.asked_for() == ["move", "server"] * 2
 
 
+@pytest.mark.parametrize("status", ["finished", "confirmed"])
+def test_whose_a_migration_is_that_we_saw_first_is_learned(site: Site, status: str) -> None:
+    """Enrolled with it in the slot, or handed to it while Nova was away."""
+    site.nova.add_migration("move", "server", source_compute=HOST, status=status)
+    site.used_by("move")
+    site.used_by("stranger", 2)
+    assert site.store.server_behind("move") == "move"
+    for _ in range(2):
+        site.turn(DOUBT_SECONDS)
+    assert site.store.server_behind("move") == "server"
+    assert site.store.server_behind("stranger") == "stranger"
+
+
 def test_a_slot_that_is_in_use_since_just_now_is_not_asked_about(site: Site) -> None:
     site.used_by("building", seconds=YOUNG_SECONDS - 60)
     site.turn()

@@ -131,6 +131,17 @@ def test_a_server_that_is_still_there_let_go_by_its_last_action(
     assert (meter.delays.count, meter.delays.seconds) == (1, 30.0)
 
 
+def test_what_a_migration_held_was_let_go_of_by_its_server(world: World, meter: DelayMeter) -> None:
+    meter.turn()
+    world.store.note_move("migration", "moved")
+    world.actions["moved"] = InstanceAction("confirmResize", START, START + timedelta(seconds=20))
+    world.later(50)
+    world.released("migration")
+    world.later(SETTLED_SECONDS)
+    meter.turn()
+    assert (meter.delays.count, meter.delays.seconds) == (1, 30.0)
+
+
 @pytest.mark.parametrize(
     "action",
     [

@@ -163,7 +163,8 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
         "required.",
         "Each may have had a user whom Nova did not burn the drive for "
         "([why](decisions/moved.md)): they are erased in turn. A script that writes to all "
-        "providers, or a restored Placement, does it too.",
+        "providers, a restored Placement, or a nova-compute that heals an allocation (it logs "
+        "'inventory and allocation data migration') does it too.",
     ),
     AlarmCode.ALLOCATION_LEFT: Alarm(
         _SOON,

@@ -4,7 +4,8 @@ Only where no gate tells of guests. A server that came and went between two list
 did not reserve the drive for, leaves one trace: a claim moves the provider's generation. So do
 writes of inventories and traits, and those leave what they wrote. Placement's handlers count each
 of them once (``increment_generation``), and nova-compute writes only what differs
-(``ProviderTree.has_inventory_changed``, ``have_traits_changed``).
+(``ProviderTree.has_inventory_changed``, ``have_traits_changed``). But where it heals an allocation
+it moves each provider of its host by two, as two uses do (docs/decisions/moved.md).
 """
 
 from __future__ import annotations

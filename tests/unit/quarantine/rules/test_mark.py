@@ -7,7 +7,7 @@ its drive on offer.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -180,6 +180,36 @@ def test_many_at_once_are_erased_in_turn_and_one_alarm_rings(
     site.go_on(600)
     later = [number for number in numbers if site.state(number) is not State.AVAILABLE]
     assert len(later) > len(taken)
+
+
+HOST = range(3)
+
+
+def heal(site: Site) -> None:
+    """``_set_up_and_do_reshape`` of Nova: all inventories of a host, and each is set twice."""
+    for number in HOST:
+        site.cloud.seat(slot_at(number)).moved(2)
+
+
+def two_servers(site: Site) -> None:
+    """Each gets all drives of the host and goes, and Nova burns none."""
+    for _ in range(2):
+        for number in HOST:
+            site.used(number)
+
+
+@pytest.mark.parametrize("happens", [heal, two_servers])
+def test_a_use_hides_behind_no_heal_of_novas(site: Site, happens: Callable[[Site], None]) -> None:
+    """Placement shows the same after both: the honest drives of the first pay for the second."""
+    for number in HOST:
+        certified(site.store, site.cloud, slot_at(number))
+    site.go_on()
+    before = [site.cloud.seat(slot_at(number)).provider.generation for number in HOST]
+    happens(site)
+    after = [site.cloud.seat(slot_at(number)).provider.generation for number in HOST]
+    assert [now - was for was, now in zip(before, after, strict=True)] == [2, 2, 2]
+    site.go_on()
+    assert [site.state(number) for number in HOST] == [State.ERASING] * 3
 
 
 def test_nobody_waits_behind_those_that_stay_on_offer_for_now(site: Site) -> None:

@@ -8,7 +8,7 @@ cell that is down: what is not there is unknown, never fine.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -48,6 +48,8 @@ class Server:
     """How many PCI devices its flavor asks for; None where the extra specs are not shown."""
     updated: str
     """ISO 8601, Nova's clock."""
+    aliases: Mapping[str, int] = field(default_factory=dict)
+    """``devices`` by the alias that asks for them."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ def server(row: Mapping[str, Any]) -> Server:
     """A row of ``GET /servers/detail`` (2.47: the flavor is in it)."""
     flavor = row.get("flavor")
     specs = flavor.get("extra_specs") if isinstance(flavor, Mapping) else None
+    aliases = _aliases(str((specs or {}).get(_ALIAS, "")))
     node = row.get("OS-EXT-SRV-ATTR:hypervisor_hostname")
     return Server(
         uuid=str(row["id"]),
@@ -108,17 +111,22 @@ def server(row: Mapping[str, Any]) -> Server:
         vm_state=str(row.get("OS-EXT-STS:vm_state", "unknown")),
         # A row that does not say it counts as launched: its guest may have run.
         launched=row.get("OS-SRV-USG:launched_at", "unknown") is not None,
-        devices=None if specs is None else _devices(str(specs.get(_ALIAS, ""))),
+        devices=None if specs is None else sum(aliases.values()),
         updated=str(row.get("updated", "")),
+        aliases=aliases,
     )
 
 
-def _devices(aliases: str) -> int:
+def _aliases(text: str) -> dict[str, int]:
     """``name:count``, several with commas (``_translate_alias_to_requests`` of nova/pci)."""
-    # Without a count Nova asks for one device. Of a word that is no number one is expected too:
-    # with none, a server that lost its allocation would lack nothing.
-    counts = [each.rpartition(":")[2].strip() for each in aliases.split(",") if each.strip()]
-    return sum(int(count) if count.isdecimal() else 1 for count in counts)
+    found: dict[str, int] = {}
+    for each in text.split(","):
+        name, _, count = (word.strip() for word in each.partition(":"))
+        if each.strip():
+            # Without a count Nova asks for one device. Of a word that is no number one is expected
+            # too: with none, a server that lost its allocation would lack nothing.
+            found[name] = found.get(name, 0) + (int(count) if count.isdecimal() else 1)
+    return found
 
 
 def migration(row: Mapping[str, Any]) -> Migration:

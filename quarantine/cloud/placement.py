@@ -116,6 +116,12 @@ class Placement(sdk.Service):
             return {}
         return {p.uuid: p.slot for p in self._list(in_tree=root.uuid)}
 
+    def burning(self, near: str) -> frozenset[str]:
+        """The providers with a one-time-use trait in the tree that the provider ``near`` is of."""
+        traits = self.burning_traits()
+        found = self._list(in_tree=near, required=_any_of(traits)) if traits else []
+        return frozenset(p.uuid for p in found)
+
     def held(self, consumer: str) -> Mapping[str, int]:
         """Units that a consumer has of each provider: ``GET /allocations/{consumer}``."""
         found = self._call("GET", f"/allocations/{quote(consumer)}")["allocations"]

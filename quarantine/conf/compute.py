@@ -61,6 +61,22 @@ a guest that runs on after a delete or an evacuation is only noticed by its own 
 to erase a drive that a libvirt domain names; a drive of a host whose domains were lost is not.
 """,
     ),
+    cfg.ListOpt(
+        "drive_aliases",
+        default=["i1-nvme"],
+        help="""
+The names in [pci]alias of nova.conf by which flavors ask for drives. What a flavor asks for by
+these a server must hold in drives, or it counts as one that Placement forgot, and nothing is erased
+on its host. What is asked for by other names may be any PCI device that Placement knows.
+
+When to change: where your aliases of drives have other names. One that is left out lets a device of
+another kind (of a network port whose physical_network is null, say) stand for a drive whose
+allocation was lost. One too many holds up erases on hosts of its servers. "nvme-quarantine upgrade
+check" with nova-api's nova.conf names those that are missing.
+
+Related: ghost_checks.
+""",
+    ),
     cfg.FloatOpt(
         "deleted_interval",
         default=30.0,

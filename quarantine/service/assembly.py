@@ -101,7 +101,13 @@ class Assembly(Parts):
         nova, doors = self.conf.compute, self.doors
         guests = handovers = deleted = left = None
         if nova.ghost_checks:
-            guests = OrphanGuestCheck(self.compute, self.placement, doors.monotonic)
+            guests = OrphanGuestCheck(
+                self.compute,
+                self.placement,
+                doors.monotonic,
+                drive_aliases=frozenset(nova.drive_aliases),
+                enrolled=lambda host: {r.provider for r in self.store.slots(host=host)},
+            )
             handovers = Handovers(
                 self.compute,
                 limits.unknown_grace,

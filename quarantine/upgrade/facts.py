@@ -138,6 +138,8 @@ class Facts:
     silent_after: float = 900.0
     switched_off: tuple[str, ...] = ()
     """Options of our own by which a defence is not asked for."""
+    drive_aliases: frozenset[str] | None = None
+    """Our own option; None where Nova is not asked for ghosts."""
     shared_keys: tuple[str, ...] = ()
     """What is signed by a key that signs something else too."""
     record_trouble: str = ""

@@ -75,6 +75,7 @@ def gather(
     *,
     policies: Iterable[str],
     switched_off: Iterable[str] = (),
+    drive_aliases: Iterable[str] | None = None,
     shared_keys: Iterable[str] = (),
     clock: Clock,
 ) -> Facts:
@@ -98,6 +99,7 @@ def gather(
         placement_release=question.placement_release,
         silent_after=question.silent_after,
         switched_off=tuple(switched_off),
+        drive_aliases=None if drive_aliases is None else frozenset(drive_aliases),
         shared_keys=tuple(shared_keys),
     )
     try:

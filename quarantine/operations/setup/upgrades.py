@@ -27,6 +27,7 @@ _DEFENCES = (Defence.HOOK, Defence.LOADED, Defence.PATCH)
 def check(plane: Plane, question: CheckScope) -> tuple[CheckResult, ...]:
     """The result of every check. Raises ``BadInputError`` for files that are none."""
     with plane.assembly() as assembly:
+        nova = assembly.conf.compute
         facts = gather(
             question,
             # Each is made when a check asks for it: one that cannot be had leaves the other checks
@@ -36,6 +37,7 @@ def check(plane: Plane, question: CheckScope) -> tuple[CheckResult, ...]:
             lambda: assembly.compute,
             policies=[assembly.policy.name],
             switched_off=_switched_off(assembly.conf),
+            drive_aliases=nova.drive_aliases if nova.ghost_checks else None,
             shared_keys=_shared_keys(assembly),
             clock=plane.doors.now,
         )

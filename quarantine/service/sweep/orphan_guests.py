@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from eraser.protocol.identity import Slot
@@ -42,11 +42,15 @@ class HostFacts:
     """The unfinished ones, from here or to here."""
     devices: frozenset[str]
     """The providers in the host's tree that stand for PCI devices."""
+    drives: frozenset[str]
+    """Those of them that stand for drives."""
     held: Mapping[str, Mapping[str, int]]
     """What servers with devices, and both consumers of each migration, have in the host's tree:
     units by provider."""
     needs: Mapping[str, int]
     """How many devices the flavor of a moving server asks for, where the move keeps the flavor."""
+    others: Mapping[str, int] = field(default_factory=dict)
+    """How many of the devices that a server's flavor asks for need be no drives."""
 
 
 def ghosts(facts: HostFacts, consumer: str | None) -> tuple[str, ...]:
@@ -73,7 +77,7 @@ def _ghosts(facts: HostFacts, consumer: str | None) -> Iterator[str]:
             continue
         # While a server moves, what it has on its old host is its migration's.
         moves = (m.uuid for m in facts.migrations if m.server == server.uuid)
-        lacks = _lacks(facts, server.devices, (server.uuid, *moves))
+        lacks = _lacks(facts, server.uuid, server.devices, (server.uuid, *moves))
         if lacks:
             yield f"server {server.uuid} is on {facts.node}, and Placement has {lacks} for it there"
     for migration in facts.migrations:
@@ -82,7 +86,7 @@ def _ghosts(facts: HostFacts, consumer: str | None) -> Iterator[str]:
             # What the server has is its new drives; those that a revert wants back are these.
             both = (migration.uuid,)
         # Its server may be gone or get another flavor: then anything that it holds will do.
-        lacks = _lacks(facts, facts.needs.get(migration.server), both)
+        lacks = _lacks(facts, migration.server, facts.needs.get(migration.server), both)
         if lacks:
             yield (
                 f"{migration.kind or 'migration'} {migration.uuid} of server {migration.server} is "
@@ -90,7 +94,7 @@ def _ghosts(facts: HostFacts, consumer: str | None) -> Iterator[str]:
             )
 
 
-def _lacks(facts: HostFacts, devices: int | None, consumers: Iterable[str]) -> str:
+def _lacks(facts: HostFacts, server: str, devices: int | None, consumers: Iterable[str]) -> str:
     """What is too little, in words; empty where nothing is missing.
 
     Without a number of devices anything that is held will do. A server that has lost one of its
@@ -99,7 +103,12 @@ def _lacks(facts: HostFacts, devices: int | None, consumers: Iterable[str]) -> s
     held = [facts.held.get(each, {}) for each in consumers]
     if devices is None:
         return "" if any(held) else "nothing"
-    has = sum(units for each in held for uuid, units in each.items() if uuid in facts.devices)
+    drives = sum(units for each in held for uuid, units in each.items() if uuid in facts.drives)
+    rest = facts.devices - facts.drives
+    others = sum(units for each in held for uuid, units in each.items() if uuid in rest)
+    # The device of a neutron port is in no flavor; Nova has an allocation for it all the same where
+    # its physical_network is null (``_add_dev`` of pci_placement_translator).
+    has = drives + min(others, facts.others.get(server, 0))
     return "" if has >= devices else f"{has} of {devices} devices"
 
 
@@ -148,6 +157,9 @@ class Tree(Protocol):
     def tree(self, host: str) -> Mapping[str, Slot | None]:
         """All providers of a host, and the slots that they stand for."""
 
+    def burning(self, near: str) -> frozenset[str]:
+        """The one-time-use providers in the tree of that one."""
+
     def held(self, consumer: str) -> Mapping[str, int]:
         """Units that a consumer has of each provider."""
 
@@ -156,11 +168,21 @@ class OrphanGuestCheck:
     """Asks Nova and Placement about one host, at most once in :data:`KEEP_SECONDS`."""
 
     def __init__(
-        self, nova: HostNova, placement: Tree, monotonic: Callable[[], float] = time.monotonic
+        self,
+        nova: HostNova,
+        placement: Tree,
+        monotonic: Callable[[], float] = time.monotonic,
+        *,
+        drive_aliases: Container[str] | None = None,
+        enrolled: Callable[[str], Collection[str]] = lambda _host: (),
     ) -> None:
+        """``drive_aliases`` of flavors ask for drives, and others may ask for other devices; None:
+        every one asks for drives. ``enrolled`` gives the providers of a host's enrolled slots."""
         self._nova = nova
         self._placement = placement
         self._now = monotonic
+        self._drive_aliases = drive_aliases
+        self._enrolled = enrolled
         self._known: dict[str, _Answer] = {}
         self._away_until = -float("inf")
 
@@ -206,7 +228,7 @@ class OrphanGuestCheck:
     def _ask(self, node: str) -> HostFacts:
         host = self._nova.service_host(node)
         if host is None:
-            return HostFacts(node, None, (), (), frozenset(), {}, {})
+            return HostFacts(node, None, (), (), frozenset(), frozenset(), {}, {})
         # Before the lists too: while it was down, servers may have been deleted whose guests run
         # on.
         service = self._service(host)
@@ -234,9 +256,22 @@ class OrphanGuestCheck:
             servers=servers,
             migrations=migrations,
             devices=frozenset(uuid for uuid, slot in tree.items() if slot is not None),
+            drives=self._drives(node, tree),
             held=held,
             needs=_needs(migrations, moved),
+            others={s.uuid: self._others(s) for s in (*servers, *moved.values()) if s is not None},
         )
+
+    def _drives(self, node: str, tree: Collection[str]) -> frozenset[str]:
+        """One whose trait was lost is a drive as well, and its server holds it."""
+        burning = self._placement.burning(next(iter(tree))) if tree else frozenset()
+        return burning | frozenset(self._enrolled(node))
+
+    def _others(self, server: Server) -> int:
+        if self._drive_aliases is None:
+            return 0
+        wanted = server.aliases.items()
+        return sum(count for name, count in wanted if name not in self._drive_aliases)
 
     def _service(self, host: str) -> ComputeService | None:
         return next(iter(self._nova.compute_services(host)), None)

@@ -135,6 +135,18 @@ def _missed(alias: Alias, spec: DeviceSpec) -> str:
     return ""
 
 
+def _named(facts: Facts) -> Iterator[Finding]:
+    if facts.drive_aliases is None:
+        return
+    for conf in confs(facts, Role.API):
+        if isinstance(conf, Finding):
+            yield conf
+            continue
+        names = {alias.name for alias in _ours(facts, conf.aliases)}
+        for name in sorted(names - facts.drive_aliases):
+            yield Finding(str(conf.source), f"[compute]drive_aliases is without {name}")
+
+
 def _ours(facts: Facts, aliases: tuple[Alias, ...]) -> tuple[Alias, ...]:
     return tuple(alias for alias in aliases if alias.resource_class in facts.our_classes)
 
@@ -181,5 +193,16 @@ ALIAS_CHECKS: Final = (
         "Name the device_spec's resource_class in the alias, and no trait that the line lacks; "
         "'nvme-quarantine flavor config' prints both.",
         _reach,
+    ),
+    Check(
+        "alias-named",
+        "[compute]drive_aliases of our own configuration names every alias that asks for drives",
+        FindingLevel.WARNING,
+        (),
+        "Of a flavor with another alias nobody knows that it asks for drives: a device of another "
+        "kind can stand for a drive whose allocation was lost, and that is erased in use where "
+        "its host cannot tell.",
+        "Name the alias in [compute]drive_aliases, and restart the service.",
+        _named,
     ),
 )

@@ -254,6 +254,12 @@ CASES: list[tuple[str, str, Break, str]] = [
         conf(aliases=(alias(resource_class=None, vendor_id="144D", product_id="a824"),)),
         "CUSTOM_PCI_144D_A824",
     ),
+    (
+        "unnamed",
+        "alias-named",
+        lambda cloud: cloud.facts(drive_aliases=frozenset({"nvme"})),
+        "drive_aliases is without i1-nvme",
+    ),
     ("trait", "alias-reach", conf(aliases=(alias(traits="fast"),)), "CUSTOM_FAST"),
     ("matched", "system-drive", conf(specs=(*WHOLE, spec(SYSTEM.address))), str(SYSTEM)),
     ("enrolled", "system-drive", seeing(FREE, system=True), str(FREE)),

@@ -26,12 +26,13 @@ from tests.lab.services.placement import CLOUD, write_clouds_yaml
 from tests.unit.quarantine.testimony import RECORD
 
 NODE, HOST = "cmp1.example", "cmp1"
-ROOT, DRIVE, SECOND = "root", "drive", "drive-2"
+ROOT, DRIVE, SECOND, VF = "root", "drive", "drive-2", "virtual-functions"
 UP = ComputeService(HOST, True, False)
 LAST = RECORD.consumer
 SERVER = Server("server-1", NODE, "active", True, 1, "2026-11-20T12:00:00Z")
 MOVE = Migration("migration-1", "server-1", "migration", "finished", HOST, "cmp2")
-QUIET = HostFacts(NODE, UP, (), (), frozenset({DRIVE, SECOND}), {}, {})
+DRIVES = frozenset({DRIVE, SECOND})
+QUIET = HostFacts(NODE, UP, (), (), DRIVES | {VF}, DRIVES, {}, {})
 BOTH, CPUS, NONE = {ROOT: 9, DRIVE: 1}, {ROOT: 9}, dict[str, int]()
 TWO = BOTH | {SECOND: 1}
 NETWORK = CPUS | {"a port's bandwidth": 1000}
@@ -39,6 +40,10 @@ NETWORK = CPUS | {"a port's bandwidth": 1000}
 
 def server(held: dict[str, int], **changes: Any) -> HostFacts:
     return replace(QUIET, servers=(replace(SERVER, **changes),), held={"server-1": held})
+
+
+def mixed(held: dict[str, int], others: int, **changes: Any) -> HostFacts:
+    return replace(server(held, **changes), others={"server-1": others})
 
 
 def move(
@@ -63,7 +68,13 @@ def move(
         # Each device counts, and nothing that is no device.
         (server(TWO, devices=2), ""),
         (server(BOTH, devices=2), "1 of 2 devices"),
-        (server({DRIVE: 2}, devices=2), ""),  # a provider of virtual functions
+        (mixed({VF: 2}, 2, devices=2), ""),
+        # A port's device is in no flavor, and Nova may track it in Placement.
+        (server({VF: 1}, devices=1), "0 of 1 devices"),
+        (server(BOTH | {VF: 1}, devices=2), "1 of 2 devices"),
+        (mixed(BOTH | {VF: 1}, 1, devices=2), ""),
+        (mixed({VF: 2}, 1, devices=2), "1 of 2 devices"),
+        (move({"migration-1": {VF: 1}}, {"server-1": 1}), "0 of 1 devices"),
         (server(NETWORK), "0 of 1 devices"),
         (server(CPUS, devices=None), ""),
         (server(NONE, devices=None), "server-1"),
@@ -125,10 +136,18 @@ class Tree:
     """Placement's part."""
 
     holds: dict[str, dict[str, int]] = field(default_factory=dict)
+    burn: frozenset[str] = DRIVES
 
     def tree(self, host: str) -> dict[str, Slot | None]:
         assert host == NODE
-        return {ROOT: None, DRIVE: Slot(NODE, "0000:81:00.0"), SECOND: Slot(NODE, "0000:82:00.0")}
+        slots = {
+            name: Slot(NODE, f"0000:8{n}:00.0") for n, name in enumerate((DRIVE, SECOND, VF), 1)
+        }
+        return {ROOT: None, **slots}
+
+    def burning(self, near: str) -> frozenset[str]:
+        assert near in self.tree(NODE)
+        return self.burn
 
     def held(self, consumer: str) -> dict[str, int]:
         return self.holds.get(consumer, {})
@@ -159,7 +178,7 @@ def door(nova: NovaApiStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def haunted(
     door: Compute, tree: Tree | None = None, clock: Clock | None = None
 ) -> OrphanGuestCheck:
-    return OrphanGuestCheck(door, tree or Tree(), clock or Clock())
+    return OrphanGuestCheck(door, tree or Tree(), clock or Clock(), drive_aliases={"nvme"})
 
 
 SLOT = replace(RECORD, slot=Slot(NODE, "0000:81:00.0"), provider=DRIVE)
@@ -315,6 +334,24 @@ def test_a_server_of_two_drives_that_holds_one_is_a_ghost_for_the_other(
     nova.add_server("s", NODE, flavor=flavor)
     assert "1 of 2 devices" in haunted(door, Tree({"s": BOTH})).of(SLOT, LONG)[0]
     assert haunted(door, Tree({"s": TWO})).of(SLOT, LONG) == ()
+
+
+def test_a_ports_device_does_not_stand_for_a_drive(nova: NovaApiStandIn, door: Compute) -> None:
+    nova.add_server("s", NODE)
+    tree = Tree({"s": CPUS | {VF: 1}})
+    assert "0 of 1 devices" in haunted(door, tree).of(SLOT, LONG)[0]
+    # By another alias the flavor may ask for that.
+    nova.servers[0]["flavor"] = {"extra_specs": {"pci_passthrough:alias": "other"}}
+    assert haunted(door, tree).of(SLOT, LONG) == ()
+
+
+def test_a_drive_that_lost_its_trait_is_held_by_its_server(
+    nova: NovaApiStandIn, door: Compute
+) -> None:
+    nova.add_server("s", NODE)
+    tree = Tree({"s": BOTH}, burn=frozenset())
+    check = OrphanGuestCheck(door, tree, Clock(), enrolled=lambda host: {DRIVE} if host else ())
+    assert check.of(BESIDE, LONG) == ()
 
 
 @pytest.mark.parametrize("kind", ["migration", "live-migration", "evacuation"])

@@ -15,6 +15,9 @@ from typing import Any, Final
 SOFT_DELETED: Final = "soft-delete"
 """``nova/objects/fields.py``, InstanceState: deleted, and may be restored until it is reclaimed."""
 
+UNKNOWN: Final = "unknown"
+"""The vm_state of a server of which Nova shows none: its cell is down."""
+
 _ENDED: Final = frozenset({"confirmed", "reverted", "error", "failed", "completed", "cancelled"})
 """Of ``migration_get_in_progress_by_host_and_node`` (``nova/db/main/api.py``), without ``done``:
 that is an evacuated server whose old host has not cleaned up yet."""
@@ -50,6 +53,11 @@ class Server:
     """ISO 8601, Nova's clock."""
     aliases: Mapping[str, int] = field(default_factory=dict)
     """``devices`` by the alias that asks for them."""
+
+    @property
+    def readable(self) -> bool:
+        """Its cell answered; where it did not, Nova shows hardly a member (2.69)."""
+        return self.vm_state != UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -108,7 +116,7 @@ def server(row: Mapping[str, Any]) -> Server:
     return Server(
         uuid=str(row["id"]),
         node=None if node is None else str(node),
-        vm_state=str(row.get("OS-EXT-STS:vm_state", "unknown")),
+        vm_state=str(row.get("OS-EXT-STS:vm_state", UNKNOWN)),
         # A row that does not say it counts as launched: its guest may have run.
         launched=row.get("OS-SRV-USG:launched_at", "unknown") is not None,
         devices=None if specs is None else sum(aliases.values()),

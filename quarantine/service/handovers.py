@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from quarantine.cloud.novafacts import Migration
+from quarantine.cloud.novafacts import Migration, Server
 from quarantine.doors import utc_now
 from quarantine.errors import QuarantineError, UnavailableError
 from quarantine.rules.handover import Handover
@@ -26,11 +26,18 @@ FORGOTTEN_SECONDS: Final = 86400.0
 """A question that nobody put for so long is a new one, whatever it met before."""
 
 
+class CellAwayError(QuarantineError):
+    """Nova answers, and the database of one of its cells does not."""
+
+
 class MigrationsNova(Protocol):
     """What is asked of :class:`quarantine.cloud.compute.Compute`."""
 
     def migrations_of(self, server: str) -> list[Migration]:
         """Every migration of a server, ended or not."""
+
+    def server(self, server: str) -> Server | None:
+        """A server; None where Nova has it no more."""
 
 
 class Handovers:
@@ -61,14 +68,11 @@ class Handovers:
         ``note`` raises goes on, for nothing is decided by a migration that nobody has noted."""
         if self._now() >= self._away_until:
             try:
-                moves = [
-                    migration
-                    # Either may be the server: a migration takes the drive from it, a revert hands
-                    # it back.
-                    for server, other in ((before, now), (now, before))
-                    for migration in self._nova.migrations_of(server)
-                    if migration.uuid == other
-                ]
+                moves = self._moves(before, now)
+                if not moves:
+                    # Nova leaves out, with a 200, what is in a cell whose database is away.
+                    self._expect_both_cells(before, now)
+                    moves = self._moves(before, now)
             except (QuarantineError, LookupError, TypeError, ValueError) as error:
                 LOG.warning("Nova cannot be asked for the migrations of %s: %s", before, error)
                 if isinstance(error, UnavailableError):
@@ -93,6 +97,24 @@ class Handovers:
         first, _ = self._unanswered.get((before, now), (at, at))
         self._unanswered[before, now] = first, at
         return Handover.STRANGE if at - first >= self._grace else Handover.UNKNOWN
+
+    def _moves(self, before: str, now: str) -> list[Migration]:
+        return [
+            migration
+            # Either may be the server: a migration takes the drive from it, a revert hands it back.
+            for server, other in ((before, now), (now, before))
+            for migration in self._nova.migrations_of(server)
+            if migration.uuid == other
+        ]
+
+    def _expect_both_cells(self, *consumers: str) -> None:
+        """Raises ``QuarantineError`` where one is a server in a cell that does not answer."""
+        for consumer in consumers:
+            server = self._nova.server(consumer)
+            if server is not None and not server.readable:
+                raise CellAwayError(
+                    f"expected Nova to know server {consumer}, its cell does not answer"
+                )
 
     def _is_over(self, migration: Migration) -> bool:
         """Its end is older than the grace, so whoever still runs beside it does not stop by it."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from quarantine.cloud.compute import Compute
-from quarantine.cloud.novafacts import Migration
+from quarantine.cloud.novafacts import Migration, Server
 from quarantine.errors import BadInputError, UnavailableError
 from quarantine.rules.handover import Handover
 from quarantine.service.handovers import AWAY_SECONDS, Handovers
@@ -71,6 +71,41 @@ def test_a_migration_that_ended_a_while_ago_explains_no_guest(
         assert late.between("server", "move") is Handover.MOVED, "Nova does not say when"
 
 
+@pytest.mark.parametrize("before", ["server", "move"])
+def test_a_cell_without_its_database_is_no_strange_consumer(
+    nova: NovaApiStandIn, door: Compute, before: str
+) -> None:
+    """Its migrations are left out with a 200; of the server Nova shows this (2.69)."""
+    now = "move" if before == "server" else "server"
+    minimal = {"id": "server", "status": "UNKNOWN", "tenant_id": "t", "deleted": False}
+    nova.servers.append(minimal)
+    clock = Clock()
+    handovers = Handovers(door, GRACE, clock)
+    assert handovers.between(before, now) is Handover.UNKNOWN
+    assert handovers.between("other", "other-move") is Handover.STRANGE, "and others have answers"
+    clock.now += GRACE
+    assert handovers.between(before, now) is Handover.STRANGE, "then a person is asked"
+    nova.servers.clear()
+    nova.add_server("server", "cmp1")
+    nova.add_migration("move", "server")
+    assert handovers.between(before, now) is Handover.MOVED
+
+
+def test_a_cell_that_comes_back_between_two_questions_is_asked_again(
+    nova: NovaApiStandIn, door: Compute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nova.add_server("server", "cmp1")
+    nova.add_migration("move", "server")
+    asked: list[str] = []
+
+    def late(server: str) -> list[Migration]:
+        asked.append(server)
+        return Compute.migrations_of(door, server) if len(asked) > 2 else []
+
+    monkeypatch.setattr(door, "migrations_of", late)
+    assert Handovers(door, GRACE).between("server", "move") is Handover.MOVED
+
+
 def test_a_nova_that_is_away_calls_nobody_before_it_lasts(
     nova: NovaApiStandIn, door: Compute
 ) -> None:
@@ -101,6 +136,9 @@ def test_a_question_that_alone_is_never_answered_comes_before_people() -> None:
                 raise UnavailableError("Nova answers 500 for this server alone")
             return []
 
+        def server(self, server: str) -> Server | None:
+            return None
+
     clock = Clock()
     handovers = Handovers(Nova(), GRACE, clock)
     for _ in range(20):
@@ -118,6 +156,9 @@ def test_a_question_that_nova_refuses_keeps_no_other_from_its_answer() -> None:
             if len(server) > 255:
                 raise BadInputError("Nova answered 400")
             return [Migration("move", "server", "migration", "finished", None, None)]
+
+        def server(self, server: str) -> Server | None:
+            return None
 
     handovers = Handovers(Nova(), GRACE, Clock())
     assert handovers.between("x" * 300, "other") is Handover.UNKNOWN

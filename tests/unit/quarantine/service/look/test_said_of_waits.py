@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from quarantine.cloud.facts import Allocation
-from quarantine.cloud.novafacts import Migration
+from quarantine.cloud.novafacts import Migration, Server
 from quarantine.errors import UnavailableError
 from quarantine.record.database import engine
 from quarantine.record.store import Store
@@ -39,6 +39,9 @@ class NovaAway:
     """Answers nobody."""
 
     def migrations_of(self, server: str) -> list[Migration]:
+        raise UnavailableError("Nova does not answer")
+
+    def server(self, server: str) -> Server | None:
         raise UnavailableError("Nova does not answer")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from eraser.protocol.report import Hello
 from eraser.protocol.ticket import MAX_DOMAINS, DomainSeen, GateTestimony
-from quarantine.cloud.novafacts import Migration
+from quarantine.cloud.novafacts import Migration, Server
 from quarantine.record.store import Store
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.handovers import Handovers
@@ -41,6 +41,10 @@ class Nova:
         self.asked.append(server)
         self.clock.forward(0.02)
         return []
+
+    def server(self, server: str) -> Server | None:
+        self.clock.forward(0.02)
+        return None
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.reasons import AlarmCode
 from quarantine.record.words.states import State
 from quarantine.rules.alarmbook import StandingAlarms
+from quarantine.service.sweep.service_hosts import ServiceHosts, UnsaidError
 
 LOG = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ class LeftAllocations:
     ) -> None:
         self._store = store
         self._nova = nova
+        self._hosts = ServiceHosts(nova, monotonic)
         self._clock = clock
         self._now = monotonic
         self._due: dict[tuple[Slot, str], float] = {}
@@ -101,6 +103,10 @@ class LeftAllocations:
         for each in due[:AT_ONCE]:
             try:
                 why, move = self._why_left(*each)
+            except UnsaidError as error:
+                LOG.warning("%s: Nova cannot be asked about its consumer: %s", each[0], error)
+                self._due[each] = self._now() + AWAY_SECONDS
+                continue
             except (QuarantineError, LookupError, TypeError, ValueError) as error:
                 LOG.warning("%s: Nova cannot be asked about its consumer: %s", each[0], error)
                 # Also after the others, or one strange answer would keep all from their turn.
@@ -123,7 +129,7 @@ class LeftAllocations:
         """Why the allocation is of no use, empty where it is, or may be; and its migration."""
         if self._nova.server(consumer) is not None:
             return "", None
-        host = self._nova.service_host(slot.host)
+        host = self._hosts.of(slot.host)
         # A cell whose database is down has no servers and no migrations, and is no error (2.69);
         # nor are its compute services up.
         if host is None or not any(each.up for each in self._nova.compute_services(host)):

@@ -17,6 +17,7 @@ from eraser.protocol.identity import Slot
 from quarantine.cloud.novafacts import SOFT_DELETED, ComputeService, Migration, Server
 from quarantine.errors import QuarantineError, UnavailableError
 from quarantine.record.words.facts import SlotRecord
+from quarantine.service.sweep.service_hosts import ServiceHosts, UnsaidError
 
 LOG = logging.getLogger(__name__)
 
@@ -179,6 +180,7 @@ class OrphanGuestCheck:
         """``drive_aliases`` of flavors ask for drives, and others may ask for other devices; None:
         every one asks for drives. ``enrolled`` gives the providers of a host's enrolled slots."""
         self._nova = nova
+        self._hosts = ServiceHosts(nova, monotonic)
         self._placement = placement
         self._now = monotonic
         self._drive_aliases = drive_aliases
@@ -218,7 +220,10 @@ class OrphanGuestCheck:
             what = error if isinstance(error, QuarantineError) else repr(error)
             LOG.warning("%s: ghosts cannot be looked for: %s", node, what)
             facts = "Nova or Placement refuses the question for ghosts; the log says why"
-            if isinstance(error, UnavailableError):
+            if isinstance(error, UnsaidError):
+                # Of other hosts Nova may have said it, and that is enough to ask for them.
+                facts = _AWAY
+            elif isinstance(error, UnavailableError):
                 # Each try may cost a timeout, and all other slots wait for this one.
                 self._away_until = self._now() + AWAY_SECONDS
                 return _AWAY
@@ -226,7 +231,7 @@ class OrphanGuestCheck:
         return facts
 
     def _ask(self, node: str) -> HostFacts:
-        host = self._nova.service_host(node)
+        host = self._hosts.of(node)
         if host is None:
             return HostFacts(node, None, (), (), frozenset(), frozenset(), {}, {})
         # Before the lists too: while it was down, servers may have been deleted whose guests run

@@ -38,6 +38,9 @@ class NovaApiStandIn:
         self.requests: list[str] = []
         self.status = 200
         """Anything else is the answer to everything."""
+        self.refuses: dict[str, int] = {}
+        """Statuses of single paths. /os-hypervisors/detail walks all cells: without the database of
+        one it is a 500, while lists leave that cell out (``nova/compute/api.py``)."""
         self._page = page
         stand_in = self
 
@@ -141,6 +144,8 @@ class NovaApiStandIn:
         if self.status != 200:
             return self.status, {"error": {"code": self.status, "message": "told to"}}
         parts = urlsplit(target.removeprefix(_ROOT))
+        if parts.path in self.refuses:
+            return self.refuses[parts.path], {"computeFault": {"message": "told to"}}
         query = dict(parse_qsl(parts.query))
         if parts.path == "/os-hypervisors/detail":
             pattern = query["hypervisor_hostname_pattern"]

@@ -408,6 +408,50 @@ def test_what_was_asked_before_a_server_came_says_nothing_of_its_drive(
     assert "server s is on" in check.of(SLOT, 1.0)[0]
 
 
+HYPERVISORS = "/os-hypervisors/detail"
+
+
+def test_a_cell_without_its_database_stops_no_erase_of_another_cell(
+    nova: NovaApiStandIn, door: Compute
+) -> None:
+    """Nova walks all cells for a hypervisor's name, and any of them makes it a 500."""
+    nova.add_host("new.example", "new")
+    clock = Clock()
+    check = haunted(door, clock=clock)
+    assert check.of(SLOT, LONG) == ()
+    nova.refuses[HYPERVISORS] = 500
+    unknown = replace(SLOT, slot=Slot("new.example", "0000:81:00.0"))
+    clock.now += KEEP_SECONDS
+    assert "does not answer" in check.of(unknown, LONG)[0], "of that one Nova has said nothing yet"
+    assert check.of(SLOT, LONG) == ()
+    asked = sum(HYPERVISORS in path for path in nova.requests)
+    clock.now += KEEP_SECONDS
+    assert check.of(SLOT, LONG) == ()
+    assert sum(HYPERVISORS in path for path in nova.requests) == asked, "each may cost a timeout"
+    # What was remembered must still be up.
+    nova.services[0]["state"] = "down"
+    clock.now += KEEP_SECONDS
+    assert "is down" in check.of(SLOT, LONG)[0]
+
+
+def test_a_node_that_moved_to_another_service_is_asked_for_there(
+    nova: NovaApiStandIn, door: Compute
+) -> None:
+    clock = Clock()
+    check = haunted(door, clock=clock)
+    assert check.of(SLOT, LONG) == ()
+    nova.hypervisors.clear()
+    nova.add_host(NODE, "cmp1-new")["state"] = "down"
+    clock.now += KEEP_SECONDS
+    assert "is down" in check.of(SLOT, LONG)[0]
+    nova.hypervisors.clear()
+    clock.now += KEEP_SECONDS
+    assert "no compute service" in check.of(SLOT, LONG)[0]
+    nova.refuses[HYPERVISORS] = 500
+    clock.now += KEEP_SECONDS
+    assert "does not answer" in check.of(SLOT, LONG)[0], "the service that it had is forgotten"
+
+
 @pytest.mark.parametrize(("status", "word"), [(503, "does not answer"), (403, "refuses")])
 def test_a_nova_that_does_not_answer_is_a_reason_to_wait(
     nova: NovaApiStandIn, door: Compute, status: int, word: str

@@ -163,6 +163,16 @@ def test_a_nova_that_does_not_answer_says_nothing(
     assert len(calls(caplog)) == 1
 
 
+def test_a_cell_without_its_database_keeps_no_host_of_another_from_its_turn(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.used_by("stranger")
+    site.turn()
+    site.nova.refuses["/os-hypervisors/detail"] = 500
+    site.turn(DOUBT_SECONDS)
+    assert len(calls(caplog)) == 1
+
+
 def test_a_cell_without_its_database_says_nothing(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:

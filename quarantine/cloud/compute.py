@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from quarantine.cloud import novafacts, sdk
 from quarantine.cloud.novafacts import ComputeService, InstanceAction, Migration, Server
-from quarantine.errors import UnavailableError
+from quarantine.errors import OwnSetupError, UnavailableError
 
 MICROVERSION: Final = "2.79"
 """2.61: flavors show their extra specs; 2.79 is Train's, far below every Nova that we work with."""
@@ -101,12 +101,31 @@ class Compute(sdk.Service):
         return [novafacts.server(row) for row in rows]
 
     def server(self, server: str) -> Server | None:
-        """``GET /servers/{id}``; None where there is none, or it is deleted for good."""
+        """``GET /servers/{id}``; None where there is none, or it is deleted for good.
+
+        Raises ``OwnSetupError`` where it is only hidden from our user.
+        """
         try:
             answer = self._call("GET", f"/servers/{quote(server, safe='')}")
         except sdk.NotFoundError:
+            if self._lists(server):
+                raise OwnSetupError(
+                    f"expected Nova to show server {server}, which its list has: the cloud's user "
+                    f"needs {_ROLES} (context_is_admin), no policy opens servers of other projects"
+                ) from None
             return None
         return novafacts.server(answer["server"])
+
+    def _lists(self, server: str) -> bool:
+        """A policy may grant lists of all projects; ``instance_get_by_uuid`` shows who is no
+        administrator those of his own (``project_only``)."""
+        query = urlencode({"all_tenants": "true", "uuid": server})
+        try:
+            rows = self._call("GET", f"/servers/detail?{query}")["servers"]
+        except sdk.NotFoundError:
+            return False
+        # Who may not filter by uuid is shown them all.
+        return any(row["id"] == server for row in rows)
 
     def migrations(self, host: str) -> list[Migration]:
         """Every migration from or to a service host, ended or not: ``GET /os-migrations``."""

@@ -12,7 +12,9 @@ Before an erase is ordered Nova is asked whether anything on the host may still 
 Placement calls free: a compute service that is down, a server or an unfinished migration without
 its allocation. How late releases are seen is measured by what Nova says of a server's end and last
 action. The user needs to list servers of all projects and their actions, services, hypervisors and
-migrations (by default an administrator); nothing is ever changed in Nova.
+migrations, and to see each of those servers and what its flavor asks for. For that it must be an
+administrator to Nova (context_is_admin of its policy): rules for lists alone do not show a server
+of another project, and it would seem to be gone. Nothing is ever changed in Nova.
 """,
 )
 

@@ -48,8 +48,9 @@ class HostFacts:
     held: Mapping[str, Mapping[str, int]]
     """What servers with devices, and both consumers of each migration, have in the host's tree:
     units by provider."""
-    needs: Mapping[str, int]
-    """How many devices the flavor of a moving server asks for, where the move keeps the flavor."""
+    needs: Mapping[str, int | None]
+    """How many devices the flavor of a moving server asks for, where the move keeps the flavor;
+    None where Nova does not show it."""
     others: Mapping[str, int] = field(default_factory=dict)
     """How many of the devices that a server's flavor asks for need be no drives."""
 
@@ -86,8 +87,11 @@ def _ghosts(facts: HostFacts, consumer: str | None) -> Iterator[str]:
         if migration.may_return:
             # What the server has is its new drives; those that a revert wants back are these.
             both = (migration.uuid,)
-        # Its server may be gone or get another flavor: then anything that it holds will do.
-        lacks = _lacks(facts, migration.server, facts.needs.get(migration.server), both)
+        if migration.server in facts.needs:
+            lacks = _lacks(facts, migration.server, facts.needs[migration.server], both)
+        else:
+            # Its server may be gone or get another flavor: then anything that it holds will do.
+            lacks = "" if any(facts.held.get(each) for each in both) else "nothing"
         if lacks:
             yield (
                 f"{migration.kind or 'migration'} {migration.uuid} of server {migration.server} is "
@@ -98,13 +102,13 @@ def _ghosts(facts: HostFacts, consumer: str | None) -> Iterator[str]:
 def _lacks(facts: HostFacts, server: str, devices: int | None, consumers: Iterable[str]) -> str:
     """What is too little, in words; empty where nothing is missing.
 
-    Without a number of devices anything that is held will do. A server that has lost one of its
-    two drives in Placement may still run with both.
+    A server that has lost one of its two drives in Placement may still run with both. Without a
+    number of devices one drive will do: CPUs are no sign of it.
     """
     held = [facts.held.get(each, {}) for each in consumers]
-    if devices is None:
-        return "" if any(held) else "nothing"
     drives = sum(units for each in held for uuid, units in each.items() if uuid in facts.drives)
+    if devices is None:
+        return "" if drives else "no drive (nor does Nova show us the extra specs of its flavor)"
     rest = facts.devices - facts.drives
     others = sum(units for each in held for uuid, units in each.items() if uuid in rest)
     # The device of a neutron port is in no flavor; Nova has an allocation for it all the same where
@@ -240,8 +244,9 @@ class OrphanGuestCheck:
         # Without a node: building, or its instance was never claimed; it may get one at any moment.
         servers = tuple(s for s in self._nova.servers(host) if s.node in (node, None))
         moving = [m for m in self._nova.migrations(host) if m.unfinished]
-        # An evacuation counts at the host that it left.
-        moving = [m for m in moving if not m.evacuated or m.source == host]
+        # An evacuation counts at the host that it left. Nova names no hosts to who may not see them
+        # (os-migrations:index:host).
+        moving = [m for m in moving if not m.evacuated or m.source in (host, None)]
         if service is not None and service.up:
             # The lists leave out, with a 200, what is in a cell whose database is down; its
             # compute services are then shown without a state (2.69).
@@ -300,8 +305,8 @@ def _matters(migration: Migration, server: Server | None) -> bool:
 
 def _needs(
     migrations: Iterable[Migration], moved: Mapping[str, Server | None]
-) -> Mapping[str, int]:
+) -> Mapping[str, int | None]:
     """Where no migration of the server is a resize: that one has another flavor on either side."""
     resized = {m.server for m in migrations if m.kind == "resize"}
     found = {m.server: moved[m.server] for m in migrations if m.server not in resized}
-    return {uuid: server.devices for uuid, server in found.items() if server and server.devices}
+    return {uuid: s.devices for uuid, s in found.items() if s is not None and s.devices != 0}

@@ -41,6 +41,9 @@ class NovaApiStandIn:
         self.refuses: dict[str, int] = {}
         """Statuses of single paths. /os-hypervisors/detail walks all cells: without the database of
         one it is a 500, while lists leave that cell out (``nova/compute/api.py``)."""
+        self.admin = True
+        """Else lists are granted by policy, and servers are shown to their own project alone
+        (``_build_instance_get`` of ``nova/db/main/api.py``: ``project_only``)."""
         self._page = page
         stand_in = self
 
@@ -168,7 +171,7 @@ class NovaApiStandIn:
         for row in self.servers:
             if parts.path == f"/servers/{row['id']}/os-instance-actions":
                 return 200, {"instanceActions": self.actions.get(row["id"], [])[:1]}
-            if parts.path == f"/servers/{row['id']}" and not row["deleted"]:
+            if parts.path == f"/servers/{row['id']}" and self.admin and not row["deleted"]:
                 return 200, {"server": row}
         return 404, {"itemNotFound": {}}
 
@@ -183,6 +186,8 @@ class NovaApiStandIn:
             return []
         found = []
         for row in self.servers:
+            if row["status"] == "UNKNOWN":
+                continue  # in a cell that is down
             soft = row["OS-EXT-STS:vm_state"] == "soft-delete"
             gone = row["deleted"] or soft
             if gone != (query.get("deleted") == "true"):

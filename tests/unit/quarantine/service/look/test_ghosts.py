@@ -47,7 +47,7 @@ def mixed(held: dict[str, int], others: int, **changes: Any) -> HostFacts:
 
 
 def move(
-    held: dict[str, dict[str, int]], needs: dict[str, int] | None = None, **changes: Any
+    held: dict[str, dict[str, int]], needs: dict[str, int | None] | None = None, **changes: Any
 ) -> HostFacts:
     moves = (replace(MOVE, **changes),)
     return replace(QUIET, migrations=moves, held=held, needs=needs or {})
@@ -76,7 +76,12 @@ def move(
         (mixed({VF: 2}, 1, devices=2), "1 of 2 devices"),
         (move({"migration-1": {VF: 1}}, {"server-1": 1}), "0 of 1 devices"),
         (server(NETWORK), "0 of 1 devices"),
-        (server(CPUS, devices=None), ""),
+        # Of a flavor that Nova does not show nobody knows whether it asks for drives.
+        (server(BOTH, devices=None), ""),
+        (server(CPUS | {VF: 1}, devices=None), "no drive"),
+        (server(CPUS, devices=None), "no drive"),
+        (move({"migration-1": BOTH}, {"server-1": None}), ""),
+        (move({"migration-1": CPUS}, {"server-1": None}), "no drive"),
         (server(NONE, devices=None), "server-1"),
         (server(NONE, vm_state="error"), "server-1"),
         (server(NONE, vm_state="error", launched=False), ""),
@@ -406,6 +411,34 @@ def test_what_was_asked_before_a_server_came_says_nothing_of_its_drive(
     clock.now += 2
     assert check.of(SLOT, 3.0) == ()
     assert "server s is on" in check.of(SLOT, 1.0)[0]
+
+
+def test_a_server_that_is_hidden_from_our_user_is_not_gone(
+    nova: NovaApiStandIn, door: Compute, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a policy does not show is no leftover of a deleted server."""
+    nova.add_server("s", "cmp2")
+    nova.add_migration("m", "s", source_compute=HOST, status="migrating")
+    nova.admin = False
+    assert "refuses" in haunted(door).of(SLOT, LONG)[0]
+    assert "needs the admin role" in caplog.text
+
+
+def test_an_evacuation_without_its_hosts_counts(nova: NovaApiStandIn, door: Compute) -> None:
+    """Who may not see hosts is still shown the rows of the host that he asked for."""
+    nova.add_server("s", "cmp2")
+    row = nova.add_migration(
+        "m", "s", migration_type="evacuation", status="done", source_compute=HOST
+    )
+
+    class HostHidden(Compute):
+        def migrations(self, host: str) -> list[Migration]:
+            return [replace(each, source=None, dest=None) for each in super().migrations(host)]
+
+    hidden = HostHidden(door._connection)
+    assert "evacuation m" in haunted(hidden).of(SLOT, LONG)[0]
+    row["status"] = "completed"
+    assert haunted(hidden).of(SLOT, LONG) == ()
 
 
 HYPERVISORS = "/os-hypervisors/detail"

@@ -67,7 +67,7 @@ class Site:
 
     def asked_for(self) -> list[str]:
         paths = [path for path in self.nova.requests if path.startswith("/servers/")]
-        return [path.rpartition("/")[2] for path in paths]
+        return [path.rpartition("/")[2] for path in paths if not path.startswith("/servers/detail")]
 
 
 @pytest.fixture
@@ -161,6 +161,20 @@ def test_a_nova_that_does_not_answer_says_nothing(
     site.nova.status = 200
     site.turn(AWAY_SECONDS)
     assert len(calls(caplog)) == 1
+
+
+def test_a_server_that_is_hidden_from_our_user_is_not_gone(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Or the remedy, to delete its allocation, would be that of a live server."""
+    site.nova.add_server("server", HOST)
+    site.used_by("server")
+    site.nova.admin = False
+    site.turn()
+    site.turn(AWAY_SECONDS)
+    site.turn(AWAY_SECONDS + DOUBT_SECONDS)
+    assert calls(caplog) == []
+    assert "needs the admin role" in caplog.text
 
 
 def test_a_cell_without_its_database_keeps_no_host_of_another_from_its_turn(

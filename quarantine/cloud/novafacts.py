@@ -18,6 +18,9 @@ SOFT_DELETED: Final = "soft-delete"
 UNKNOWN: Final = "unknown"
 """The vm_state of a server of which Nova shows none: its cell is down."""
 
+BUILDING: Final = "building"
+"""No guest of it has run yet, unless it is built anew."""
+
 _ENDED: Final = frozenset({"confirmed", "reverted", "error", "failed", "completed", "cancelled"})
 """Of ``migration_get_in_progress_by_host_and_node`` (``nova/db/main/api.py``), without ``done``:
 that is an evacuated server whose old host has not cleaned up yet."""

@@ -116,6 +116,12 @@ class Placement(sdk.Service):
             return {}
         return {p.uuid: p.slot for p in self._list(in_tree=root.uuid)}
 
+    def users(self, host: str) -> frozenset[str]:
+        """Who has CPUs or memory of the compute host: its servers, and migrations from it."""
+        root = self.root(host)
+        found = None if root is None else self.holders(root.uuid)
+        return frozenset() if found is None else found[1]
+
     def burning(self, near: str) -> frozenset[str]:
         """The providers with a one-time-use trait in the tree that the provider ``near`` is of."""
         traits = self.burning_traits()

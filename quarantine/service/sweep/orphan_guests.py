@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from eraser.protocol.identity import Slot
-from quarantine.cloud.novafacts import SOFT_DELETED, ComputeService, Migration, Server
+from quarantine.cloud.novafacts import BUILDING, SOFT_DELETED, ComputeService, Migration, Server
 from quarantine.errors import QuarantineError, UnavailableError
 from quarantine.record.words.facts import SlotRecord
 from quarantine.service.sweep.service_hosts import ServiceHosts, UnsaidError
@@ -53,6 +53,8 @@ class HostFacts:
     None where Nova does not show it."""
     others: Mapping[str, int] = field(default_factory=dict)
     """How many of the devices that a server's flavor asks for need be no drives."""
+    unlisted: str | None = None
+    """One that Placement has on the host, and Nova too, but not in its lists."""
 
 
 def ghosts(facts: HostFacts, consumer: str | None) -> tuple[str, ...]:
@@ -71,6 +73,9 @@ def _ghosts(facts: HostFacts, consumer: str | None) -> Iterator[str]:
     elif not service.up:
         how = "forced down" if service.forced_down else "down"
         yield f"the compute service of {facts.node} is {how}: deleted guests may run on there"
+    if facts.unlisted is not None:
+        # Each list is a question of its own to all cells, and one that fails is left out of it.
+        yield f"{facts.unlisted} is on {facts.node}, and Nova's lists are without it"
     for server in facts.servers:
         if server.vm_state == "error" and not server.launched:
             continue  # its guest never ran, and Nova has given up its allocation
@@ -162,6 +167,9 @@ class Tree(Protocol):
     def tree(self, host: str) -> Mapping[str, Slot | None]:
         """All providers of a host, and the slots that they stand for."""
 
+    def users(self, host: str) -> frozenset[str]:
+        """Who has CPUs or memory of a host."""
+
     def burning(self, near: str) -> frozenset[str]:
         """The one-time-use providers in the tree of that one."""
 
@@ -190,6 +198,8 @@ class OrphanGuestCheck:
         self._drive_aliases = drive_aliases
         self._enrolled = enrolled
         self._known: dict[str, _Answer] = {}
+        self._no_servers: dict[str, frozenset[str]] = {}
+        """By node, who holds something there and is no server, or is one no more."""
         self._away_until = -float("inf")
 
     def of(self, record: SlotRecord, unchanged: float) -> tuple[str, ...]:
@@ -242,8 +252,12 @@ class OrphanGuestCheck:
         # on.
         service = self._service(host)
         # Without a node: building, or its instance was never claimed; it may get one at any moment.
-        servers = tuple(s for s in self._nova.servers(host) if s.node in (node, None))
-        moving = [m for m in self._nova.migrations(host) if m.unfinished]
+        listed = self._nova.servers(host)
+        servers = tuple(s for s in listed if s.node in (node, None))
+        moves = self._nova.migrations(host)
+        names = {each for m in moves for each in (m.uuid, m.server)} | {s.uuid for s in listed}
+        unlisted = self._unlisted(node, host, names)
+        moving = [m for m in moves if m.unfinished]
         # An evacuation counts at the host that it left. Nova names no hosts to who may not see them
         # (os-migrations:index:host).
         moving = [m for m in moving if not m.evacuated or m.source in (host, None)]
@@ -270,7 +284,29 @@ class OrphanGuestCheck:
             held=held,
             needs=_needs(migrations, moved),
             others={s.uuid: self._others(s) for s in (*servers, *moved.values()) if s is not None},
+            unlisted=unlisted,
         )
+
+    def _unlisted(self, node: str, host: str, listed: Container[str]) -> str | None:
+        """One consumer of the host that ``listed`` should have had.
+
+        Not one whose allocation was left over, nor one that begins: it has no node, or no guest.
+        """
+        missing = {each for each in self._placement.users(node) if each not in listed}
+        # Nova is asked once about what is left over: it may be there for ever.
+        known = self._no_servers.get(node, frozenset()) & missing
+        new: set[str] = set()
+        for each in sorted(missing - known):
+            server = self._nova.server(each)
+            if server is None:
+                new.add(each)
+                continue
+            begins = server.vm_state == BUILDING and not server.launched
+            if not server.readable or (server.node == node and not begins):
+                return f"server {each}"
+        late = {m.uuid for m in self._nova.migrations(host)} & new if new else set()
+        self._no_servers[node] = known | (new - late)
+        return f"migration {min(late)}" if late else None
 
     def _drives(self, node: str, tree: Collection[str]) -> frozenset[str]:
         """One whose trait was lost is a drive as well, and its server holds it."""

@@ -150,6 +150,10 @@ class Tree:
         }
         return {ROOT: None, **slots}
 
+    def users(self, host: str) -> frozenset[str]:
+        assert host == NODE
+        return frozenset(name for name, held in self.holds.items() if ROOT in held)
+
     def burning(self, near: str) -> frozenset[str]:
         assert near in self.tree(NODE)
         return self.burn
@@ -330,6 +334,49 @@ def test_a_cell_that_goes_down_between_two_questions_is_no_good_word(
 
     monkeypatch.setattr(door, "compute_services", services)
     assert "is down" in haunted(door).of(SLOT, LONG)[0]
+
+
+@pytest.mark.parametrize("which", ["servers", "migrations"])
+def test_a_cell_that_is_down_for_one_list_alone_is_no_good_word(
+    nova: NovaApiStandIn, door: Compute, which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each list asks all cells for itself: its compute service is up before and after it."""
+    moving = which == "migrations"
+    nova.add_server("ghost", "cmp2" if moving else NODE)
+    if moving:
+        nova.add_migration("m", "ghost", source_compute=HOST, status="migrating")
+    tree, clock = Tree({"m" if moving else "ghost": CPUS}), Clock()
+    check, answer, asked = haunted(door, tree, clock), getattr(door, which), [False]
+
+    def once_empty(host: str) -> Any:
+        rows = [] if not asked[0] else answer(host)
+        asked[0] = True
+        return rows
+
+    monkeypatch.setattr(door, which, once_empty)
+    assert "lists are without it" in check.of(SLOT, LONG)[0]
+    clock.now += KEEP_SECONDS
+    assert "Placement has" in check.of(SLOT, LONG)[0]
+
+
+def test_what_is_left_over_or_begins_is_no_sign_of_a_cell_that_is_down(
+    nova: NovaApiStandIn, door: Compute
+) -> None:
+    begins = {"OS-EXT-STS:vm_state": "building", "OS-SRV-USG:launched_at": None}
+    nowhere = {"OS-EXT-SRV-ATTR:host": None, "OS-EXT-SRV-ATTR:hypervisor_hostname": None}
+    nova.add_server("scheduled", NODE, **begins, **nowhere)
+    nova.add_server("claimed", NODE, **begins, **{"OS-EXT-SRV-ATTR:host": None})
+    nova.add_server("gone", NODE, deleted=True)
+    nova.add_server("evacuated", "cmp2")
+    names = ("scheduled", "claimed", "gone", "evacuated", "a migration of once")
+    clock = Clock()
+    check = haunted(door, Tree({name: CPUS for name in names}), clock)
+    assert check.of(SLOT, LONG) == ()
+    first = len(nova.requests)
+    clock.now += KEEP_SECONDS
+    assert check.of(SLOT, LONG) == ()
+    again = nova.requests[first:]
+    assert not any("gone" in path or "once" in path for path in again), "asked for ever"
 
 
 def test_a_server_of_two_drives_that_holds_one_is_a_ghost_for_the_other(

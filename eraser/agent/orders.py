@@ -45,6 +45,12 @@ SEND_RETRY_SECONDS = 2.0
 RESTART_SECONDS = (0.5, 5.0, 30.0)
 """Pauses before a runner that died is started again; the last one repeats."""
 
+MANY_ENDINGS = 3
+"""Runners of one case that ended in the same step without a report, until people are told why."""
+
+_SHOWN = 400
+"""Characters of that."""
+
 
 @dataclass(frozen=True)
 class CaseLook:
@@ -88,6 +94,9 @@ class Cases(Protocol):
     def start(self, order: EraseOrder) -> None:
         """Starts a detached runner for the case; it resumes what the journal has."""
 
+    def last_words(self, order: EraseOrder) -> str:
+        """The last line of the case's log, as its runners wrote it; or nothing."""
+
     def renew(self, order: EraseOrder) -> None:
         """Removes an ended case, so that the next runner begins it anew."""
 
@@ -120,6 +129,13 @@ class _OrderWatch:
     """What was logged last, so that it is not logged ten times a second."""
     starts: int = 0
     started_at: float = 0.0
+    seen_ended: int = 0
+    """How many of the starts had come to their end at the last look."""
+    ended_in: Step | None = None
+    endings: int = 0
+    """Runners in a row that ended in that step."""
+    why: str = ""
+    """Why the last of them did."""
 
 
 def _wants_another_look(order: EraseOrder, look: CaseLook, repeated: bool) -> bool:
@@ -214,7 +230,7 @@ class Pump:
             # Before its files: from here on it is in flight, whoever dies.
             answers.forget(self.state.directory, order.slot.address)
             self.cases.renew(order)
-            watch.sent, watch.starts = False, 0
+            watch.sent, watch.starts, watch.seen_ended, watch.endings = False, 0, 0, 0
             look = self.cases.look(order)
         if look.report is not None:
             # Tried in each turn until the broker takes it.
@@ -244,6 +260,8 @@ class Pump:
             watch.sent, watch.look = True, order.look
             return
         holder = self.cases.holder(order)
+        if holder is Holder.NOBODY:
+            look = self._with_why(order, watch, look)
         # It has the lock, so no runner could start; people are told what is waited for.
         if holder is Holder.COMMAND:
             look = dataclasses.replace(look, detail="a command of an earlier run is still going")
@@ -281,6 +299,23 @@ class Pump:
         on the disk of it may have been lost since."""
         known = answers.answer(self.state.directory, order.slot.address, order.order_id)
         return known is not None and order.look <= known.look
+
+    def _with_why(self, order: EraseOrder, watch: _OrderWatch, look: CaseLook) -> CaseLook:
+        """With what people should know of a case whose runners end again and again in one step."""
+        if watch.seen_ended < watch.starts:
+            watch.seen_ended = watch.starts
+            watch.endings = watch.endings + 1 if watch.ended_in is look.step else 1
+            watch.ended_in = look.step
+            # What kept the last one from its start, as a full disk does, is newer than the log.
+            why = watch.trouble or self.cases.last_words(order)
+            # It may quote what a drive says, and is shown to people.
+            watch.why = "".join(c if c.isprintable() else "?" for c in why)[:_SHOWN]
+        if not watch.starts or watch.endings < MANY_ENDINGS:
+            return look
+        said = f": {watch.why}" if watch.why else ""
+        return dataclasses.replace(
+            look, detail=f"runner after runner ends without a report and is started again{said}"
+        )
 
     def _silent(self) -> bool:
         """The broker refused a message a moment ago: nothing is made to be said to it."""

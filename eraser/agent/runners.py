@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -22,6 +23,9 @@ LOG = logging.getLogger(__name__)
 ERASER = (sys.executable, "-m", "eraser.cli")
 """A Python of its own, which reads the modules as they are installed at that moment: an upgrade
 counts from the next case on."""
+
+_LOG_END = 4096
+"""Bytes that hold a log's last line, or the end of it."""
 
 
 def request_of(order: EraseOrder) -> CaseRequest:
@@ -112,6 +116,16 @@ class DiskCases:
         child = self._host.processes.start(argv, files.runner_log())
         LOG.info("runner %d started for %s", child.pid, order.slot)
         self._children[order.order_id] = child
+
+    def last_words(self, order: EraseOrder) -> str:
+        """The last line of the runners' log."""
+        try:
+            with (self._files(order).directory / "runner.log").open("rb") as log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - _LOG_END))
+                lines = log.read().decode("utf-8", "replace").split("\n")
+        except OSError:
+            return ""
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def renew(self, order: EraseOrder) -> None:
         """Removes the case's files; its report stays in the reports directory."""

@@ -89,6 +89,8 @@ class FakeCases:
     unlockable: set[str] = field(default_factory=set)
     stuck: set[str] = field(default_factory=set)
     """Addresses of slots whose lock a command has that never comes back."""
+    words: str = ""
+    """How the log of each case ends."""
     retired_with: tuple[EraseOrder, ...] = ()
     retirings: int = 0
 
@@ -107,6 +109,9 @@ class FakeCases:
     def start(self, order: EraseOrder) -> None:
         self.starts.append(order.order_id)
         self.alive.add(order.order_id)
+
+    def last_words(self, order: EraseOrder) -> str:
+        return self.words
 
     def renew(self, order: EraseOrder) -> None:
         del self.looks[order.order_id]
@@ -238,6 +243,51 @@ def test_a_dead_runner_is_started_again_with_growing_pauses(world: World) -> Non
     assert len(world.cases.starts) == 2
     world.turn(5)
     assert world.cases.starts == [order.order_id] * 3
+
+
+def test_people_are_told_why_runner_after_runner_ends_in_one_step(world: World) -> None:
+    """A full disk; it is told until a runner comes further, and no word is sent twice."""
+    order, cases = world.accept(), world.cases
+    cases.words = "nvme-eraser: expected to write fingerprints, found \x1b no space left"
+
+    def details() -> list[str]:
+        sent = world.payloads(MessageKind.PROGRESS, PROGRESS_TYPE)
+        return [codec.load(Progress, raw, "progress").detail for raw in sent]
+
+    def ends(step: Step) -> None:
+        cases.alive.clear()
+        cases.looks[order.order_id] = CaseLook(None, step, 0.5, "")
+        world.turn(0.4)
+        world.turn(31)  # and the next one starts
+
+    world.turn()
+    ends(Step.INSPECT)
+    for _runner in range(2):
+        ends(Step.FINGERPRINT)
+    assert not any(details())
+    for _runner in range(3):
+        ends(Step.FINGERPRINT)
+    told = [detail for detail in details() if detail]
+    assert told == [
+        "runner after runner ends without a report and is started again: "
+        "nvme-eraser: expected to write fingerprints, found ? no space left"
+    ]
+    ends(Step.ERASE)
+    assert details()[-1] == ""
+
+    def no_start(_order: EraseOrder) -> None:
+        raise OSError(errno.ENOSPC, "x" * 1000)
+
+    start = cases.start
+    cases.start = no_start  # type: ignore[method-assign]
+    for _runner in range(3):
+        ends(Step.ERASE)
+    assert "started again: [Errno 28] xxx" in details()[-1]
+    assert len(details()[-1]) < 500
+    cases.start = start  # type: ignore[method-assign]
+    world.finish(order)
+    world.turn()
+    assert world.reports() == [report_for(order)]
 
 
 def test_a_report_waits_for_the_broker(world: World) -> None:

@@ -136,3 +136,15 @@ def test_the_runner_of_an_order_that_was_replaced_is_reaped(
         cases.retire((ORDER,))
         time.sleep(0.01)
     assert not Path(f"/proc/{runner.pid}").exists()
+
+
+def test_the_last_words_of_a_log_are_its_last_line(tmp_path: Path) -> None:
+    cases = DiskCases(tmp_path / "state", tmp_path / "run", Host())
+    assert cases.last_words(ORDER) == ""
+    files = CaseFiles.of_order(tmp_path / "state", ORDER.order_id)
+    files.make()
+    log = files.runner_log()
+    log.write_bytes(b"an older line\nnvme-eraser: found \xff; call again\n\n")
+    assert cases.last_words(ORDER) == "nvme-eraser: found \ufffd; call again"
+    log.write_bytes(b"x" * 10_000 + b"\n")
+    assert len(cases.last_words(ORDER)) < 4096

@@ -35,7 +35,8 @@ from eraser.protocol.report import (
 )
 from eraser.protocol.ticket import GateTestimony
 from eraser.state import answers
-from eraser.state.answers import Answer, CaseEnding
+from eraser.state.answers import Answer
+from eraser.state.case_dir import CaseEnding
 
 LOG = logging.getLogger(__name__)
 

@@ -11,9 +11,8 @@ from eraser.ownership.facts import CaseSeen, CaseStanding
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot
 from eraser.protocol.verdict import Outcome, Verdict
-from eraser.state import answers, hostcard
-from eraser.state.answers import CaseEnding
-from eraser.state.case_dir import CasePlace, names
+from eraser.state import hostcard
+from eraser.state.case_dir import CaseEnding, CasePlace, names
 from eraser.state.hostcard import OrderHead
 
 
@@ -55,6 +54,8 @@ def _ending(state_dir: Path, address: str, order: OrderHead) -> CaseEnding | Non
     try:
         raw = CasePlace.of_order(state_dir, order.order_id).report_file.read_bytes()
     except FileNotFoundError:
+        from eraser.state import answers  # seldom, and a start loads no more than it needs
+
         known = answers.answer(state_dir, address, order.order_id)
         # A greater look was asked for since: the case is to begin anew.
         return known.ending if known is not None and known.look >= order.look else None

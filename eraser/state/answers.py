@@ -11,20 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eraser.protocol import codec
-from eraser.protocol.identity import ControllerIdentity
-from eraser.protocol.verdict import Outcome, Verdict
+from eraser.state.case_dir import CaseEnding
 from eraser.state.hostcard import order_file
-from eraser.state.journal import replace_durably, sync_directory
-
-
-@dataclass(frozen=True)
-class CaseEnding:
-    """What the gate needs of a case's report; the rest of it is long, and a guest waits."""
-
-    outcome: Outcome
-    verdict: Verdict
-    fit: bool
-    identity: ControllerIdentity | None
+from eraser.state.journal import remove_durably, replace_durably
 
 
 @dataclass(frozen=True)
@@ -62,6 +51,4 @@ def note(state_dir: Path, address: str, found: Answer) -> None:
 
 def forget(state_dir: Path, address: str) -> None:
     """The slot's order is in flight, durably. Raises ``OSError``."""
-    path = answer_file(state_dir, address)
-    path.unlink(missing_ok=True)
-    sync_directory(path.parent)
+    remove_durably(answer_file(state_dir, address))

@@ -8,17 +8,27 @@ has taken the report.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from eraser.protocol import codec
-
-if TYPE_CHECKING:
-    from eraser.protocol.identity import Slot
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.verdict import Outcome, Verdict
 
 DEFAULT_STATE_DIR = Path("/var/lib/nvme-eraser")
 DEFAULT_RUN_DIR = Path("/run/nvme-quarantine")
 """Shared by eraser and gate: the slot locks."""
+
+
+@dataclass(frozen=True)
+class CaseEnding:
+    """What the gate needs of a case's report; the rest of it is long, and a guest waits."""
+
+    outcome: Outcome
+    verdict: Verdict
+    fit: bool
+    identity: ControllerIdentity | None
 
 
 class CasePlace:

@@ -17,8 +17,14 @@ from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.policy import LimitOverrides, Limits, Policy
 from eraser.protocol.profile import Profile
 from eraser.protocol.report import EraseReport, Step
-from eraser.state.answers import CaseEnding
-from eraser.state.case_dir import DEFAULT_RUN_DIR, DEFAULT_STATE_DIR, CasePlace, is_there, names
+from eraser.state.case_dir import (
+    DEFAULT_RUN_DIR,
+    DEFAULT_STATE_DIR,
+    CaseEnding,
+    CasePlace,
+    is_there,
+    names,
+)
 from eraser.state.journal import make_directory, replace_durably, sync_directory
 
 __all__ = ["DEFAULT_RUN_DIR", "DEFAULT_STATE_DIR", "CaseFiles", "CaseProgress", "CaseRequest"]

@@ -226,6 +226,12 @@ def replace_durably(path: Path, data: bytes, mode: int = 0o600) -> None:
     sync_directory(path.parent)
 
 
+def remove_durably(path: Path) -> None:
+    """Removes ``path``, if it is there: it stays away once this returns. Raises ``OSError``."""
+    path.unlink(missing_ok=True)
+    sync_directory(path.parent)
+
+
 def replace_whole(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Replaces ``path`` so that after a power loss it holds the old or the new bytes, whole.
 

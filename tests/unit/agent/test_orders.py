@@ -38,7 +38,7 @@ from eraser.protocol.report import (
 )
 from eraser.protocol.transport.signing import PrivateKey, verify
 from eraser.state import answers
-from eraser.state.answers import CaseEnding
+from eraser.state.case_dir import CaseEnding
 from eraser.state.case_files import CaseFiles
 from tests.unit.case.fakes import ordered
 from tests.unit.protocol.test_codec import IDENTITY, ORDER

@@ -30,7 +30,8 @@ from eraser.ownership.model import PciIds, SlotEntry
 from eraser.protocol.report import Outcome, Verdict
 from eraser.protocol.ticket import Counters, TicketReceipt, TicketState
 from eraser.state import answers, hostcard
-from eraser.state.answers import Answer, CaseEnding
+from eraser.state.answers import Answer
+from eraser.state.case_dir import CaseEnding
 from eraser.state.case_files import CaseFiles
 from tests.unit.gate.world import World, domain, world
 from tests.unit.ownership.parts import (

@@ -91,6 +91,22 @@ def test_either_trait_marks_a_one_time_use_device(pool: Pool) -> None:
     pool.raw("PUT", f"/resource_providers/{other.uuid}/traits", "1.39", body)
     marked = {p.address for p in pool.placement.one_time_use(pool.slot.host)}
     assert marked == {ADDRESS, second}
+    tree = pool.placement.tree(pool.slot.host)
+    slots = {uuid for uuid, slot in tree.items() if slot is not None}
+    assert {pool.placement.burning(near) for near in tree} == {frozenset(slots)}
+    pool.raw(
+        "PUT",
+        f"/resource_providers/{other.uuid}/traits",
+        "1.39",
+        body | {"resource_provider_generation": now.generation + 1, "traits": []},
+    )
+    assert pool.placement.burning(other.uuid) == slots - {other.uuid}
+    pool.raw(
+        "PUT",
+        f"/resource_providers/{other.uuid}/traits",
+        "1.39",
+        body | {"resource_provider_generation": now.generation + 2},
+    )
     assert pool.placement.burns(other.uuid)
     with pytest.raises(ConflictError, match="it is gone; look again"):
         pool.placement.burns("00000000-0000-0000-0000-000000000000")
@@ -101,6 +117,8 @@ def test_a_delete_does_not_move_the_generation_a_reclaimed_one_does(pool: Pool) 
     server = pool.nova.boot()
     used = pool.view
     assert [a.consumer for a in used.allocations] == [server.uuid]
+    assert pool.placement.users(pool.slot.host) == {server.uuid}
+    assert pool.placement.users("nobody") == frozenset()
     pool.nova.delete(server)
     freed = pool.view
     assert freed.allocations == ()

@@ -26,9 +26,7 @@ MAX_BYTES = 16 << 20
 
 _SUM_DIGITS = 16
 
-_START_OVER = (
-    "releasing the slot starts over; for an erase by hand, moving the case's directory away"
-)
+_START_OVER = "release the slot to start over; of an erase by hand move the case's directory away"
 
 
 class JournalError(EraserError):

@@ -119,13 +119,12 @@ class Compute(sdk.Service):
     def _lists(self, server: str) -> bool:
         """A policy may grant lists of all projects; ``instance_get_by_uuid`` shows who is no
         administrator those of his own (``project_only``)."""
-        query = urlencode({"all_tenants": "true", "uuid": server})
+        query = {"all_tenants": "true", "uuid": server}
         try:
-            rows = self._call("GET", f"/servers/detail?{query}")["servers"]
+            # Who may not filter by uuid is shown them all, in pages.
+            return any(row["id"] == server for row in self._pages("servers", "id", query))
         except sdk.NotFoundError:
             return False
-        # Who may not filter by uuid is shown them all.
-        return any(row["id"] == server for row in rows)
 
     def migrations(self, host: str) -> list[Migration]:
         """Every migration from or to a service host, ended or not: ``GET /os-migrations``."""

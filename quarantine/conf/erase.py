@@ -115,9 +115,9 @@ to. 'nvme-quarantine policy show NAME --model MODEL' shows what it means for a m
         help="""
 Seconds that an order allows a host from acceptance to report. A host that has not finished by then
 reports what it has; the case ends in a hold or comes again. Where it reports nothing either, as
-its case dies each time, an operator is alarmed (overdue). The default, two days, is far above what
-drives need: it must cover the policy's own limit for one Sanitize (a day by default) for every
-method, and the verification.
+its case dies each time, an operator is alarmed (overdue_after later). The default, two days, is far
+above what drives need: it must cover the policy's own limit for one Sanitize (a day by default) for
+every method, and the verification.
 
 When to lower it: to hear sooner of a host that never finishes. When to raise it: for full
 verification of very large and slow drives.
@@ -144,8 +144,8 @@ When to raise it: when hosts are often away for long and the log of repeats is a
         help="""
 Seconds after which an operator is alarmed, once: about a host that has said nothing for so long, of
 its order or at all, and about a slot that has waited so long for something else (a profile, the
-remains of a server, a defence of its host). A host that goes on naming an order is alarmed about
-after order_seconds, where that is more. Nothing else follows; a slot shows its alarm until it is
+remains of a server, a defence of its host). An order that its host names and does not finish is
+alarmed about so long after order_seconds. Nothing else follows; a slot shows its alarm until it is
 over.
 
 When to lower it: where drives must return soon. When to raise it: where hosts are often switched

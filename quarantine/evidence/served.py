@@ -191,7 +191,8 @@ def account(store: Store, server: str, keys: Sequence[PublicKey]) -> Account:
     had = store.places(server=server)
     for slot in sorted(had - {record.slot for record in store.slots(server=server)}):
         clerk.unknown.append(f"{slot}: the server was seen there, and its row cannot be read")
-    slots = {row.slot for row in erased} | had
+    told = {row.slot for row in erased} | {record.slot for record in present}
+    slots = told | had
     hosts, unread = store.every_host()
     clerk.unknown += [f"{line}; whether it names the server is not known" for line in unread]
     for host in hosts:
@@ -204,10 +205,11 @@ def account(store: Store, server: str, keys: Sequence[PublicKey]) -> Account:
                     f"{', '.join(more)}: its host names the server's domain there, and no "
                     "allocation of it was seen"
                 )
-    # Last the histories: they keep a server's name when nothing else has it any more.
+    # Last the histories: they keep a server's name when nothing else has it any more. That the
+    # record has it there still says nothing of a use whose certificate names another.
     for row in _mentions(clerk, server):
-        if row.slot not in slots:
-            slots.add(row.slot)
+        if row.slot not in told:
+            told.add(row.slot)
             clerk.unknown.append(
                 f"{row.slot}: its history names the server at {row.at:%Y-%m-%d %H:%M:%S} UTC "
                 f"({row.reason}); which drive that was, no certificate tells"

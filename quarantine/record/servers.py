@@ -62,8 +62,9 @@ class ServerRepository(Repository):
             return None if row is None else ServerOwner(**row)
 
     def note_move(self, migration: str, server: str) -> None:
-        """Nova says that a consumer is a migration of that server; which it is for ever. Raises
-        :class:`ConflictError` where somebody else notes it in this moment."""
+        """Nova says that a consumer is a migration of that server; which it is for ever. Whose the
+        migration was taken to be the server is. Raises :class:`ConflictError` where somebody else
+        notes it in this moment."""
         said = {"migration": storable(migration), "server": storable(server)}
         # Not by what can be read: whoever decides by it would wait for a damaged row for ever.
         known = sa.select(sa.func.count()).where(_MOVES.c.migration == said["migration"])
@@ -72,6 +73,11 @@ class ServerRepository(Repository):
                 return
         with self._writing() as db:
             db.execute(sa.insert(_MOVES).values(**said, noted_at=self._clock()))
+            its, servers = _SERVERS.c.uuid == said["migration"], _SERVERS.c.uuid == said["server"]
+            if db.scalar(sa.select(sa.func.count()).where(servers)):
+                db.execute(sa.delete(_SERVERS).where(its))
+            else:
+                db.execute(sa.update(_SERVERS).where(its).values(uuid=said["server"]))
 
     def server_behind(self, consumer: str) -> str:
         """The server that a consumer is a migration of, as far as Nova said; else itself."""

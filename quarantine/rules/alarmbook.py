@@ -123,11 +123,11 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
     AlarmCode.OVERDUE: Alarm(
         _SOON,
         "A slot took no step, or its host said nothing of its order, for `[erase]overdue_after`; "
-        "or its host names its order still, after `[erase]order_seconds`.",
+        "or its host has not finished the order so long after `[erase]order_seconds`.",
         "Its detail says what for ([waits](#tickets-waits-and-alarms)); without one look into the "
         "log: a role that Placement misses (the reshaper), a broker that is away, a worker that "
-        "is down. Where its host has the order and does not finish it: `runner.log` in the case's "
-        "directory there says why it ends each time.",
+        "is down. Where its host does not finish the order: its progress (`slot show`), or `runner.log` "
+        "in the case's directory there, says why it ends each time.",
         silenced=True,
     ),
     AlarmCode.RECORD_UNREADABLE: Alarm(

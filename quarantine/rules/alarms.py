@@ -113,12 +113,13 @@ def _overdue(look: Observation) -> str:
     here = look.age(record.entered_at)
     # Without end is what a clock that was set back shows: that is no trouble of the slot's.
     silence = min(here, look.age(record.heard_at))
+    # Each hello names the order, also where its case dies again and again before it reports. A host
+    # counts the order's time from when it took it, and not while it is off.
+    longest = look.limits.order_seconds + limit
+    if record.state in WORKING and longest < here < math.inf:
+        return f"its host has not finished the order in more than {longest / 3600:g} h"
     if record.state in WORKING and limit < silence < math.inf:
         return f"its host has said nothing of the order for more than {limit / 3600:g} h"
-    # Each hello names the order, also where its case dies again and again before it reports.
-    longest = max(look.limits.order_seconds, limit)
-    if record.state in WORKING and longest < here < math.inf:
-        return f"its host has the order, and has not finished it in more than {longest / 3600:g} h"
     # Without a detail too: where Placement or the broker fails each look, nothing is on the record.
     if record.state in _WAITING and limit < here < math.inf:
         # What it waits for may change from look to look; this must not.

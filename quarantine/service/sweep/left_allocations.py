@@ -8,6 +8,7 @@ Nova is asked about each consumer in its turn, and people are told; nothing else
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -17,7 +18,7 @@ from typing import Final, Protocol
 from eraser.protocol.identity import Slot
 from quarantine.cloud.novafacts import ComputeService, Migration, Server
 from quarantine.doors import Clock, utc_now
-from quarantine.errors import QuarantineError
+from quarantine.errors import ConflictError, QuarantineError
 from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.reasons import AlarmCode
@@ -113,8 +114,10 @@ class LeftAllocations:
                 self._due[each] = self._away_until = self._now() + AWAY_SECONDS
                 return
             if move is not None:
-                # Of one that had the drive when we saw it first, or while Nova was away.
-                self._store.note_move(move.uuid, move.server)
+                # Of one that had the drive when we saw it first, or while Nova was away. Where
+                # somebody else notes it in this moment, it is noted.
+                with contextlib.suppress(ConflictError):
+                    self._store.note_move(move.uuid, move.server)
             self._weigh(each, why)
 
     def _first(self) -> frozenset[str]:

@@ -28,6 +28,9 @@ count for drives that were let go of before we asked."""
 AWAY_SECONDS: Final = 20.0
 """A Nova that did not answer is not asked again for so long, about whatever host."""
 
+LEFT_OVER_SECONDS: Final = 3600.0
+"""After so long Nova is asked anew about who holds something and was no server."""
+
 _AWAY: Final = "Nova or Placement does not answer the question for ghosts"
 
 
@@ -119,7 +122,11 @@ def _lacks(facts: HostFacts, server: str, devices: int | None, consumers: Iterab
     # The device of a neutron port is in no flavor; Nova has an allocation for it all the same where
     # its physical_network is null (``_add_dev`` of pci_placement_translator).
     has = drives + min(others, facts.others.get(server, 0))
-    return "" if has >= devices else f"{has} of {devices} devices"
+    if has >= devices:
+        return ""
+    uncounted = drives + others - has
+    odd = f", beside {uncounted} that count for none ([compute]drive_aliases)" if uncounted else ""
+    return f"{has} of {devices} devices{odd}"
 
 
 @dataclass(frozen=True)
@@ -198,8 +205,9 @@ class OrphanGuestCheck:
         self._drive_aliases = drive_aliases
         self._enrolled = enrolled
         self._known: dict[str, _Answer] = {}
-        self._no_servers: dict[str, frozenset[str]] = {}
-        """By node, who holds something there and is no server, or is one no more."""
+        self._no_servers: dict[str, Mapping[str, float]] = {}
+        """By node, who holds something there and is no server, or is one no more; and when Nova
+        said so."""
         self._away_until = -float("inf")
 
     def of(self, record: SlotRecord, unchanged: float) -> tuple[str, ...]:
@@ -255,8 +263,10 @@ class OrphanGuestCheck:
         listed = self._nova.servers(host)
         servers = tuple(s for s in listed if s.node in (node, None))
         moves = self._nova.migrations(host)
-        names = {each for m in moves for each in (m.uuid, m.server)} | {s.uuid for s in listed}
-        unlisted = self._unlisted(node, host, names)
+        # Not the migrations' servers: one that came here long ago is named by none of the lists.
+        unlisted, no_servers = self._unlisted(
+            node, host, {m.uuid for m in moves} | {s.uuid for s in listed}
+        )
         moving = [m for m in moves if m.unfinished]
         # An evacuation counts at the host that it left. Nova names no hosts to who may not see them
         # (os-migrations:index:host).
@@ -265,6 +275,9 @@ class OrphanGuestCheck:
             # The lists leave out, with a 200, what is in a cell whose database is down; its
             # compute services are then shown without a state (2.69).
             service = self._service(host)
+        # Where that is down a 404 is its cell's, and no word about whom we asked for.
+        if service is not None and service.up:
+            self._no_servers[node] = no_servers
         tree = self._placement.tree(node)
         # None counts too: a flavor whose extra specs are not shown may ask for devices.
         consumers = {s.uuid for s in servers if s.devices != 0}
@@ -287,26 +300,33 @@ class OrphanGuestCheck:
             unlisted=unlisted,
         )
 
-    def _unlisted(self, node: str, host: str, listed: Container[str]) -> str | None:
-        """One consumer of the host that ``listed`` should have had.
+    def _unlisted(
+        self, node: str, host: str, listed: Container[str]
+    ) -> tuple[str | None, Mapping[str, float]]:
+        """One consumer of the host that ``listed`` should have had; and those that are none.
 
         Not one whose allocation was left over, nor one that begins: it has no node, or no guest.
         """
         missing = {each for each in self._placement.users(node) if each not in listed}
-        # Nova is asked once about what is left over: it may be there for ever.
-        known = self._no_servers.get(node, frozenset()) & missing
-        new: set[str] = set()
-        for each in sorted(missing - known):
+        # Nova is asked seldom about what is left over: it may be there for ever.
+        now, kept = self._now(), self._no_servers.get(node, {})
+        known = {
+            each: at
+            for each, at in kept.items()
+            if each in missing and now - at < LEFT_OVER_SECONDS
+        }
+        new: dict[str, float] = {}
+        for each in sorted(missing - known.keys()):
             server = self._nova.server(each)
             if server is None:
-                new.add(each)
+                new[each] = now
                 continue
             begins = server.vm_state == BUILDING and not server.launched
             if not server.readable or (server.node == node and not begins):
-                return f"server {each}"
-        late = {m.uuid for m in self._nova.migrations(host)} & new if new else set()
-        self._no_servers[node] = known | (new - late)
-        return f"migration {min(late)}" if late else None
+                return f"server {each}", known
+        late = {m.uuid for m in self._nova.migrations(host)} & new.keys() if new else set()
+        found = f"migration {min(late)}" if late else None
+        return found, known | {each: at for each, at in new.items() if each not in late}
 
     def _drives(self, node: str, tree: Collection[str]) -> frozenset[str]:
         """One whose trait was lost is a drive as well, and its server holds it."""

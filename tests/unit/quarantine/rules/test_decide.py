@@ -145,7 +145,7 @@ RECALLED = replace(CLEAN, recall="its host calls the ticket void: the drive vani
 CLAIMED = replace(CLEAN, claimed="domain 'x' names the drive on its host")
 UNASKED, HAUNTED = replace(CLEAN, ghosts=None), replace(CLEAN, ghosts=("server s runs",))
 SILENT = "its host has said nothing of the order for more than 27.7778 h"
-UNENDED = "its host has the order, and has not finished it in more than 48 h"
+UNENDED = "its host has not finished the order in more than 75.7778 h"
 STUCK = "no step for more than 27.7778 h; its detail or the log says why"
 UNCHECKED, UNBURNT = replace(CLEAN, burns=None), replace(CLEAN, burns=False)
 BY_ADA = replace(CLEAN, held_by=Initiator("ada"))
@@ -542,15 +542,33 @@ TABLE = (
         ActionKind.AMEND,
         alarm=True,
         ordered=9e4,
-        entered=172_801,
+        entered=272_801,
         heard=5,
+    ),
+    Row(
+        "host takes all the time that it has",
+        WORKING,
+        HELD_BY_US,
+        ActionKind.NOTHING,
+        entered=272_799,
+        heard=5,
+    ),
+    # One alarm for one trouble, whether the host speaks meanwhile or not.
+    Row(
+        "host never ends it, and is silent again",
+        WORKING,
+        HELD_BY_US,
+        ActionKind.RESEND,
+        ordered=9e4,
+        entered=272_801,
+        alarmed=UNENDED,
     ),
     Row(
         "host names it, and never ends it, known",
         WORKING,
         HELD_BY_US,
         ActionKind.NOTHING,
-        entered=172_801,
+        entered=272_801,
         heard=5,
         alarmed=UNENDED,
     ),

@@ -209,19 +209,21 @@ def read_as(controller: Controller, rule: FeatureRule, select: int) -> FeatureRu
     )
 
 
-def capabilities(controller: Controller, fid: int) -> int | None:
-    """What the drive says that can be done with a feature; None where it refuses."""
+def capabilities(controller: Controller, fid: int, nsid: int = 0) -> int | None:
+    """What the drive says that can be done with a feature; None where it refuses, as some do for
+    one of a namespace that is not named."""
     try:
-        return controller.feature(fid, select=FEATURE_CAPABILITIES)[0]
+        return controller.feature(fid, nsid, select=FEATURE_CAPABILITIES)[0]
     except CommandError as error:
         if not error.status:
             raise
         return None
 
 
-def saveable(controller: Controller, fid: int) -> bool:
-    """Whether the drive says that it saves a feature."""
-    return bool((capabilities(controller, fid) or 0) & SAVEABLE)
+def saveable(controller: Controller, rule: FeatureRule) -> bool | None:
+    """Whether the drive says that it saves a feature; None where it does not tell."""
+    can = capabilities(controller, rule.fid, rule.nsid)
+    return None if can is None else bool(can & SAVEABLE)
 
 
 def _in_its_place(controller: Controller, rule: FeatureRule, found: FeatureRule) -> FeatureRule:
@@ -235,12 +237,13 @@ def _in_its_place(controller: Controller, rule: FeatureRule, found: FeatureRule)
     beside = read_as(controller, rule, select)
     if beside is None or same(rule, beside):
         return found
-    unsaved = not saveable(controller, rule.fid)
-    # Whatever a drive says of a saved value that it does not have, nobody has left it there.
-    if unsaved and rule.current:
+    saved = saveable(controller, rule)
+    # Whatever a drive says of a saved value that it does not have, nobody has left it there. One
+    # that does not tell may have it: a reset would bring it to the next user.
+    if saved is False and rule.current:
         return found
     # Nor its default, which an older profile may not have.
-    return _default_as_good(controller, rule, beside, known.own_default or unsaved)
+    return _default_as_good(controller, rule, beside, known.own_default or not saved)
 
 
 def _default_as_good(

@@ -79,7 +79,8 @@ def _known(
             return
         if unsaved is None:
             # Its saved value would be the default (Base 2.1, 4.4), whatever is in force.
-            unsaved = saves and known.fid in LASTING and not saveable(controller, known.fid)
+            # Where the drive does not tell, the saved one counts: it outlives whatever is in force.
+            unsaved = saves and known.fid in LASTING and saveable(controller, rule) is False
         if unsaved:
             there = read(controller, replace(rule, current=True), saves=saves) or there
         yield there

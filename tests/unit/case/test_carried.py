@@ -115,6 +115,36 @@ def test_what_lasts_without_being_saved_is_set_back(
     assert in_force(bed, fid) == before
 
 
+def untold(opcode: int, words: dict[str, Any], done: Callable[[], Answer]) -> Answer:
+    """It refuses SEL 011b, which says what can be done with a feature."""
+    asked = opcode == 0x0A and words["cdw10"] >> 8 & 7 == 3
+    return replace(done(), code=0x002) if asked else done()
+
+
+@pytest.mark.parametrize("tells", [True, False], ids=["told", "untold"])
+@pytest.mark.parametrize("known", ["told", "untold", "as unsaved"])
+def test_what_is_saved_of_a_namespace_is_set_back_whoever_tells_of_it(
+    bed: Bed, known: str, tells: bool
+) -> None:
+    """The value in force is ours before the last look: reads of deallocated blocks must succeed.
+    The saved one comes back with the next tenant's reset."""
+    told = bed.firmware
+    bed.firmware = untold if known == "untold" else told
+    bed.profile = bed.approved()
+    rules = [rule for rule in bed.profile.features if rule.fid == Fid.ERROR_RECOVERY]
+    assert [rule.current for rule in rules] == [False]
+    if known == "as unsaved":
+        others = (rule for rule in bed.profile.features if rule.fid != Fid.ERROR_RECOVERY)
+        changed = (*others, replace(rules[0], current=True))
+        bed.profile = replace(bed.profile, features=changed)
+    bed.firmware = told if tells else untold
+    bed.drive.state.features["05/1/0"] = SavedFeature(1 << 16)
+    bed.drive.features.reset()
+    fit(bed.run())
+    bed.drive.features.reset()
+    assert bed.drive.features.current(Fid.ERROR_RECOVERY, 1) == 0
+
+
 @pytest.mark.parametrize("fid", [Fid.READ_RECOVERY, Fid.AGENT_ADDRESS, Fid.ADMIN_LABEL])
 def test_what_one_of_several_controllers_resets_over_is_set_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fid: int

@@ -128,6 +128,9 @@ than the controller, where one of several is reset (Base 2.1, figure 125). Linux
 what differs from the saved value is nobody's who is to be trusted. What its driver does set (02h,
 06h, 07h, 0Bh to 0Eh, 16h, 81h) goes with each reset, and is not here."""
 
+_NOT_MENDED = frozenset({0x1D})
+"""No Set Features is taken of these while there are namespaces (Base 2.1, 5.1.25.1.20)."""
+
 SAVEABLE, NAMESPACE_SPECIFIC, CHANGEABLE = 1 << 0, 1 << 1, 1 << 2
 """Supported Capabilities, dword 0 (Base 2.0, figure 196)."""
 
@@ -241,6 +244,10 @@ def _in_its_place(controller: Controller, rule: FeatureRule, found: FeatureRule)
     # Whatever a drive says of a saved value that it does not have, nobody has left it there. One
     # that does not tell may have it: a reset would bring it to the next user.
     if saved is False and rule.current:
+        return found
+    # Such a rule has a default in place of what was in force on the maker's drives: to hold all of
+    # them for that would mend nothing. A profile that is proposed anew has it.
+    if not saved and rule.fid in _NOT_MENDED and not rule.current:
         return found
     # Nor its default, which an older profile may not have.
     return _default_as_good(controller, rule, beside, known.own_default or not saved)

@@ -196,6 +196,32 @@ def test_a_default_that_an_older_profile_has_not_is_nobodys(
     assert bed.sent(report) == ["84"]
 
 
+@pytest.mark.parametrize("tells", [True, False], ids=["told", "untold"])
+def test_placement_that_an_older_profile_does_not_know_holds_no_fleet(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, tells: bool
+) -> None:
+    """The drives have it in force and do not save it; no command changes it under namespaces."""
+    unsaved(monkeypatch, Fid.DATA_PLACEMENT)
+    bed.leave(Leftovers(features={Fid.DATA_PLACEMENT: 1}))
+    bed.firmware = bed.firmware if tells else untold
+    report = bed.run()
+    fit(report)
+    assert bed.sent(report) == ["84"]
+
+
+def test_placement_in_force_that_a_profile_knows_is_compared(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unsaved(monkeypatch, Fid.DATA_PLACEMENT)
+    bed.leave(Leftovers(features={Fid.DATA_PLACEMENT: 1}))
+    bed.profile = bed.approved()
+    bed.leave(Leftovers(features={Fid.DATA_PLACEMENT: 0}))
+    report = bed.run()
+    assert report.fit is False
+    [line] = report.profile_differences
+    assert line == "profile: expected feature 0x1d (flexible data placement) 0x1, found 0x0"
+
+
 @pytest.mark.parametrize("name", THRESHOLDS)
 def test_a_temperature_threshold_is_set_back(bed: Bed, name: str) -> None:
     key = f"04/0/{THRESHOLDS[name]}"

@@ -7,11 +7,15 @@ show it; that of the namespace does.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+
 from eraser.case.entries import Sent
 from eraser.case.session import CaseSession
 from eraser.controller.nvme import Controller
 from eraser.controller.passthru import SANITIZE_NAMESPACE, CommandError
 from eraser.controller.spec import SanitizeLog, SanitizeState
+from eraser.drive import optional
 from eraser.erase.sanitize import SPROG_FULL, Watchdog
 from eraser.errors import DriveError
 
@@ -46,7 +50,7 @@ def _wait(session: CaseSession) -> bool:
     """Until none is running any more, as far as the drive tells; whether any was."""
     limits, clock = session.limits, session.clock
     dog = Watchdog(clock.monotonic(), limits.sanitize, limits.stuck)
-    nsids, left, seen = session.controller.allocated_namespaces(), set[int](), False
+    nsids, left, seen = _listed(session.controller), set[int](), False
     while running := _running(session.controller, nsids):
         seen, nsids = True, tuple(running)
         for nsid, log in running.items():
@@ -66,16 +70,33 @@ def _wait(session: CaseSession) -> bool:
     return seen
 
 
+def _listed(controller: Controller) -> tuple[int, ...]:
+    """All that exist; of a drive that does not list them those that are active. The inspection
+    tells what is wrong with the list. Raises :class:`DriveError` where there is none of these."""
+    what = "allocated namespaces"
+    with contextlib.suppress(DriveError):
+        found = optional.ask(controller, what, controller.allocated_namespaces)
+        if found is not None:
+            return found
+    return controller.active_namespaces()
+
+
 def _running(controller: Controller, nsids: tuple[int, ...]) -> dict[int, SanitizeLog]:
-    """By namespace. Raises :class:`DriveError` where the drive is silent."""
-    found: dict[int, SanitizeLog] = {}
+    """By namespace. Raises :class:`DriveError` where the drive does not come back."""
+    what, found = "the Sanitize Status log (81h) of a namespace", dict[int, SanitizeLog]()
     for nsid in nsids:
+        tell = functools.partial(controller.sanitize_log, nsid)
         try:
-            log = SanitizeLog.parse(controller.sanitize_log(nsid))
-        except CommandError as error:
+            raw = optional.ask(controller, what, tell)
+        except CommandError:
             # Refused, by a drive that has no such log of a namespace.
-            if error.status is None:
-                raise
+            continue
+        if raw is None:
+            break
+        try:
+            log = SanitizeLog.parse(raw)
+        except DriveError:
+            # Nonsense: whatever it does then, its Sanitize is refused for one that runs.
             continue
         # A drive that knows no such target tells of the subsystem all the same.
         if log.target == nsid and log.state is SanitizeState.RUNNING:

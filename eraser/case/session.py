@@ -112,6 +112,7 @@ class CaseSession:
         self._step = Step.PROVE_IDLE
         self._counted = 0.0
         self._controller: Controller | None = None
+        self._unended: set[str] = set()
         self._hold: NamespaceHold | None = None
         self.diskless: frozenset[int] = frozenset()
         """Namespaces that the kernel has made no disk of, by its last look at all of them."""
@@ -216,6 +217,8 @@ class CaseSession:
         )
         # A stuck nvme-cli must keep the slot locked and the drive's name in use.
         self._controller.keeps = (self.lock.fd, self._controller.descriptor)
+        # What it did not end it is asked no more in this run, though it was opened anew.
+        self._controller.unended = self._unended
         # Who it is comes before all that depends on it; the quirks are of its model.
         self._know()
         self._learn_quirks()

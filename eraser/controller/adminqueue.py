@@ -44,6 +44,8 @@ class AdminQueue:
         self.keeps: tuple[int, ...] = ()
         """Descriptors that each nvme-cli inherits. It outlives a killed caller, and opens the drive
         by name: what keeps the slot and the name this drive's must live as long."""
+        self.unended: set[str] = set()
+        """Questions that the drive did not end, and is asked no more."""
 
     def check_open(self) -> None:
         """Raises ``DriveError`` where nothing may be sent any more."""

@@ -49,6 +49,9 @@ Namespace or Format, of one that knows a single bit of CNS, as 1.0 has it (Base 
 class Controller(HeldController, AdminQueue):
     """A controller that is held open, and what it is asked. Made by :func:`open_controller`."""
 
+    ready: float = 60.0
+    """Seconds in which the driver brings it back after a reset."""
+
     def __init__(self, held: HeldController, *, command_timeout: float) -> None:
         """Takes over what is held; ``command_timeout`` in seconds is for an ordinary command."""
         HeldController.__init__(self, held.function, held.name, held.take())
@@ -97,8 +100,8 @@ class Controller(HeldController, AdminQueue):
         )
 
     def command_set(self, nsid: int) -> int:
-        """CSI of an active namespace: the NVM command set where the drive refuses to tell, as one
-        that is older than NVMe 1.3 does. Raises :class:`DriveError`."""
+        """CSI of an active namespace: the NVM command set where the drive refuses to tell. Raises
+        :class:`DriveError`."""
         what = f"the descriptors of namespace {nsid}"
         try:
             raw = self.read(IDENTIFY, spec.IDENTIFY_BYTES, what, nsid=nsid, cdw10=CNS_DESCRIPTORS)
@@ -405,6 +408,7 @@ def open_controller(
     :class:`DriveError` for anything else.
     """
     controller = Controller(hold(host, address, timeout=timeout), command_timeout=command_timeout)
+    controller.ready = timeout
     if by_ioctl:
         # The child is forked at the first question, and a fork with threads could inherit a held
         # lock.

@@ -20,7 +20,7 @@ UNKNOWN_SECONDS = 0xFFFF_FFFF
 
 _NIDT_COMMAND_SET = 4
 _MEDIA_VERIFICATION = 5
-_VERSION_2_3 = 2 << 16 | 3 << 8
+_VERSION_1_3, _VERSION_2_3 = 1 << 16 | 3 << 8, 2 << 16 | 3 << 8
 _LBADS = range(9, 21)
 """NVM 4.1.5.1: LBADS below 9 is not used; above 1 MiB there is no such drive."""
 _BLOCKS_MAX = 1 << 63
@@ -126,6 +126,11 @@ class IdentifyController:
     def can_sanitize(self) -> bool:
         """Any sanitize operation, hence also log 81h."""
         return bool(self.sanicap & 7)
+
+    @property
+    def describes_namespaces(self) -> bool:
+        """Of a version that has the descriptors of a namespace (CNS 03h)."""
+        return self.version >= _VERSION_1_3
 
     @property
     def tells_of_namespace_sanitize(self) -> bool:

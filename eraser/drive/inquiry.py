@@ -25,7 +25,7 @@ from eraser.controller.passthru import (
 )
 from eraser.controller.registers import Registers
 from eraser.controller.spec import IdentifyController, IdentifyNamespace
-from eraser.drive import atasecurity, firmware, statelogs, tcg
+from eraser.drive import atasecurity, firmware, optional, statelogs, tcg
 from eraser.drive.reservations import reservations
 from eraser.errors import DriveError
 from eraser.protocol.condition import (
@@ -197,7 +197,10 @@ def flexible(controller: Controller, identify: IdentifyController) -> FlexibleRe
         return None
     what = "the capabilities of the primary controller"
     cdw10 = identify.controller_id << 16 | CNS_PRIMARY_CAPABILITIES
-    raw = _ask(controller, IDENTIFY, spec.IDENTIFY_BYTES, what, cdw10=cdw10)
+    length = spec.IDENTIFY_BYTES
+    raw = optional.ask(
+        controller, what, lambda: _ask(controller, IDENTIFY, length, what, cdw10=cdw10)
+    )
     return None if raw is None else statelogs.flexible(raw)
 
 
@@ -218,13 +221,19 @@ def security(controller: Controller, identify: IdentifyController) -> SecuritySt
 
 
 def _password(controller: Controller) -> atasecurity.Password:
-    protocol, length = atasecurity.INFORMATION, atasecurity.LIST_BYTES
-    protocols = _security(controller, protocol, 0, length, "the list of security protocols")
+    """Of a drive that does not end one of these questions nobody knows of any."""
+
+    def ask(protocol: int, length: int, what: str) -> bytes | None:
+        return optional.ask(
+            controller, what, lambda: _security(controller, protocol, 0, length, what)
+        )
+
+    what = "the list of security protocols"
+    protocols = ask(atasecurity.INFORMATION, atasecurity.LIST_BYTES, what)
     # Many drives have none of it, and a question that is refused is an entry in their error log.
     if protocols is None or not atasecurity.listed(protocols):
         return atasecurity.Password()
-    protocol, length = atasecurity.PROTOCOL, atasecurity.STATE_BYTES
-    raw = _security(controller, protocol, 0, length, "ATA security information")
+    raw = ask(atasecurity.PROTOCOL, atasecurity.STATE_BYTES, "ATA security information")
     return atasecurity.Password() if raw is None else atasecurity.parse(raw)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -9,7 +10,7 @@ from types import MappingProxyType
 from eraser.controller.nvme import Controller
 from eraser.controller.passthru import CommandError
 from eraser.controller.spec import IdentifyController, IdentifyNamespace
-from eraser.drive import inquiry
+from eraser.drive import inquiry, optional
 from eraser.errors import DriveError
 from eraser.protocol.profile import NVM_COMMAND_SET, NamespaceLayout
 from eraser.protocol.report import ControllerFacts, NamespaceId
@@ -87,12 +88,18 @@ def command_sets(
 ) -> dict[int, int]:
     """CSI of each of these, by NSID: Identify Namespace is the same for a zoned one.
 
-    A drive that manages no namespaces is not asked: nobody could have made another of it. Raises
-    ``DriveError``.
+    A drive that manages no namespaces is not asked: nobody could have made another of it. Left out
+    are those of which it does not end the question. Raises ``DriveError``.
     """
-    if not identify.can_manage_namespaces:
+    if not (identify.can_manage_namespaces and identify.describes_namespaces):
         return {}
-    return {nsid: controller.command_set(nsid) for nsid, _namespace in namespaces}
+    found: dict[int, int] = {}
+    for nsid, _namespace in namespaces:
+        tell = functools.partial(controller.command_set, nsid)
+        told = optional.ask(controller, "the descriptors of namespaces", tell)
+        if told is not None:
+            found[nsid] = told
+    return found
 
 
 def layouts(

@@ -23,7 +23,8 @@ from eraser.state.journal import Journal, read
 from tests.lab.nvme.composed.host import Answer
 from tests.lab.nvme.faults import EraseFault, Faults
 from tests.lab.nvme.leftovers import TENANT_HOST, Leftovers
-from tests.lab.nvme.profile import DriveProfile, NamespaceProfile, SecurityProfile
+from tests.lab.nvme.namespacesanitize import VERSION
+from tests.lab.nvme.profile import DriveProfile, FlexibleProfile, NamespaceProfile, SecurityProfile
 from tests.lab.nvme.state import Registrant, ReservationState, SecurityState
 from tests.unit.case.fakes import SLOT, Crash
 from tests.unit.case.test_latecomers import opened
@@ -95,6 +96,44 @@ def test_a_question_that_is_never_answered_keeps_no_drive_from_being_erased(
     assert made.names() == ["sanitize", "sanitize"]
     assert (report.verdict, report.fit) == (Verdict.ERASED, False)
     assert "inspection after the erase: " in " ".join(report.reasons)
+
+
+QUESTIONS = {
+    "security protocols": (replace(DRIVE, security=SecurityProfile()), 0x82, 0, 0),
+    "descriptors": (DRIVE, IDENTIFY, 3, 1),
+    "flexible resources": (replace(DRIVE, flexible=FlexibleProfile()), IDENTIFY, 0x14, 0),
+    "sanitize of a namespace": (replace(DRIVE, version=VERSION), 0x02, 0x81, 1),
+    "allocated": (replace(DRIVE, version=VERSION), IDENTIFY, 0x10, 0),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_an_optional_question_that_is_never_answered_is_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The kernel resets the controller, and the drive comes back."""
+    drive, code, low, nsid = QUESTIONS[name]
+    made = make_bed(tmp_path, monkeypatch, drive)
+    asked = []
+
+    def silent(opcode: int, words: dict[str, Any], done: Done) -> Answer:
+        cdw10 = words.get("cdw10", 0)
+        field = cdw10 >> 24 if opcode == 0x82 else cdw10 & 0xFF
+        if words.get("io") or (opcode, field, words.get("nsid", 0)) != (code, low, nsid):
+            return done()
+        asked.append(opcode)
+        made.kernel.reset()
+        raise OSError(errno.EINTR, "no completion")
+
+    made.firmware = silent
+    report = made.run()
+    assert made.names() == ["sanitize", "sanitize"]
+    if name == "allocated":
+        assert (report.verdict, report.fit) == (Verdict.ERASED, False)
+        assert "allocated namespaces" in " ".join(report.reasons)
+    else:
+        fit(report)
+        assert len(asked) == 1
 
 
 def test_a_drive_that_was_rearranged_is_not_said_to_be_untouched(

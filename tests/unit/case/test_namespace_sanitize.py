@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from eraser.protocol.policy import Limits, Method, Quirk
 from eraser.protocol.report import EraseReport, Verdict
+from tests.lab.nvme.composed.host import Answer
 from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.namespacesanitize import VERSION
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile
@@ -76,6 +79,24 @@ def test_the_verification_that_it_was_left_in_is_ended(
     sanitizing(made).sanitize_verifying = True
     erased(made.run())
     assert len(made.bench.commands("sanitize_namespace")) == 1
+
+
+@pytest.mark.parametrize("state", [5, 6, 7])
+def test_a_state_that_no_standard_has_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: int
+) -> None:
+    made = make_bed(tmp_path, monkeypatch, TELLS)
+
+    def nonsense(opcode: int, words: dict[str, Any], done: Callable[[], Answer]) -> Answer:
+        answer = done()
+        if (opcode, words.get("cdw10", 0) & 0xFF, words.get("nsid")) != (0x02, 0x81, 1):
+            return answer
+        data = bytearray(answer.data)
+        data[2] = state
+        return replace(answer, data=bytes(data))
+
+    made.firmware = nonsense
+    erased(made.run())
 
 
 @pytest.mark.parametrize("version", [VERSION, 0x10400], ids=["told", "untold"])

@@ -784,6 +784,24 @@ def test_a_drive_that_tells_no_command_set_is_as_ever(
     assert made.names() == ["sanitize", "sanitize"]
 
 
+@pytest.mark.parametrize(("version", "asked"), [(0x10200, False), (0x10300, True)])
+def test_an_older_drive_is_not_asked_for_descriptors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, asked: bool
+) -> None:
+    """They came with NVMe 1.3."""
+    made = make_bed(tmp_path, monkeypatch, replace(DRIVE, version=version))
+    questions = []
+
+    def seen(opcode: int, words: dict[str, Any], done: Callable[[], Answer]) -> Answer:
+        if opcode == 0x06:
+            questions.append(words.get("cdw10", 0) & 0xFF)
+        return done()
+
+    made.firmware = seen
+    fit(made.run())
+    assert (Cns.DESCRIPTORS in questions) is asked
+
+
 def test_probes_of_a_layout_that_is_gone_say_nothing() -> None:
     other, second = replace(LAYOUT, blocks=8), replace(LAYOUT, nsid=2)
     before = replace(FACTS, namespaces=(other, second))

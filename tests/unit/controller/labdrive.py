@@ -26,7 +26,7 @@ class LabController(Controller):
         self.bench = bench
         self.address, self.path, self.name = "0000:01:00.0", "/dev/nvme0", "nvme0"
         self.timeout = 30.0
-        self.records, self.asker = [], None
+        self.records, self.asker, self.unended = [], None, set()
         self._descriptor = None
 
     def admin(

@@ -11,6 +11,7 @@ nvme-cli 2.5, and the kernel's own admin timeout resets the controller in mid-er
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -32,6 +33,9 @@ _FIRST_POLL, _POLL = 0.005, 0.1
 
 _ROOM = 16 << 10
 """Bytes: a result with 2000 characters of nvme-cli's, each written as six, and its arguments."""
+
+_NO_FALLOCATE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENODEV)
+"""A file system that has none says so, where the C library (musl) does not write instead."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +66,34 @@ def read_result(path: Path) -> FormatResult | None:
 def reserve(result: Path) -> None:
     """Takes the room that the child needs for its result: on a disk that is full by then, a command
     that ended well would have ended without a word. Raises ``OSError``."""
-    descriptor = os.open(_room(result), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    # For reading too: where the file system has no fallocate (NFS before 4.2, some of FUSE), glibc
+    # reads of each block that the file has before it writes one.
+    descriptor = os.open(_room(result), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(descriptor, 0, _ROOM)
+    except OSError as error:
+        if error.errno not in _NO_FALLOCATE:
+            raise
+        _fill(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _fill(descriptor: int) -> None:
+    """Takes the room by writing it. Raises ``OSError``."""
+    done = 0
+    while done < _ROOM:
+        done += os.pwrite(descriptor, bytes(_ROOM - done), done)
+    # Before that, room may be promised that is not there.
+    os.fsync(descriptor)
+
+
+def _reserved(result: Path) -> bool:
+    """Whether :func:`reserve` has just been here."""
+    try:
+        return _room(result).stat().st_size >= _ROOM
+    except FileNotFoundError:
+        return False
 
 
 def _room(result: Path) -> Path:
@@ -115,7 +142,9 @@ def _send(
     # An older command's result must not be taken for this one's; its room is.
     with contextlib.suppress(FileNotFoundError):
         result.replace(_room(result))
-    reserve(result)
+    # The command is in the journal by now: what needs no call cannot fail.
+    if not _reserved(result):
+        reserve(result)
 
     def command() -> None:
         limit, sent = timeout + GRACE, stdin or None

@@ -25,11 +25,14 @@ from eraser.protocol.policy import Method
 from eraser.protocol.report import MethodRecord, Verdict
 from eraser.state.journal import read
 from tests.lab.nvme.composed.host import Answer
+from tests.lab.nvme.leftovers import Leftovers
+from tests.lab.nvme.profile import NamespaceProfile
 from tests.unit.case.bed import Bed
 from tests.unit.case.fakes import SLOT, Crash, Plug
 from tests.unit.case.test_restore import FORMAT_ONLY, PLAIN, TWO, fit, make_bed
 
 USER_DATA = 0x200
+HALVES = Leftovers(namespaces=[NamespaceProfile(1, 0.5), NamespaceProfile(2, 0.3, attached=False)])
 
 
 @pytest.fixture
@@ -202,6 +205,46 @@ def test_on_a_disk_without_room_for_its_end_no_format_is_sent(
     report = made.run()
     fit(report)
     assert report.methods[0].attempts == 1
+
+
+def as_glibc(descriptor: int, _offset: int, length: int) -> None:
+    """Without fallocate(2), each block that the file has is read before it is written."""
+    if os.fstat(descriptor).st_size:
+        os.pread(descriptor, 1, 0)
+    os.pwrite(descriptor, bytes(length), 0)
+
+
+def as_musl(*_: object) -> None:
+    raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+
+@pytest.mark.parametrize("library", [as_glibc, as_musl])
+@pytest.mark.parametrize("left", [Leftovers(), HALVES], ids=["", "halves"])
+def test_a_file_system_without_fallocate_is_as_good(
+    made: Bed, monkeypatch: pytest.MonkeyPatch, library: Callable[..., None], left: Leftovers
+) -> None:
+    monkeypatch.setattr(os, "posix_fallocate", library)
+    made.leave(left)
+    dies_in_format(made, result=True)
+    report = made.run()
+    fit(report)
+    assert report.methods[0].attempts == 2
+
+
+def test_once_a_format_is_in_the_journal_no_room_is_asked_for(
+    made: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    take = os.posix_fallocate
+
+    def seen(*words: int) -> None:
+        asked.append(CaseState.of(read(made.files.journal)).intent is None)
+        take(*words)
+
+    monkeypatch.setattr(os, "posix_fallocate", seen)
+    fit(made.run())
+    assert asked
+    assert all(asked)
 
 
 def test_a_sender_that_dies_without_a_word_says_nothing_of_the_drive(

@@ -37,8 +37,9 @@ class AdminQueue:
         self.timeout = timeout
         """Seconds for one ordinary command."""
         self.records: list[CommandRecord] = []
-        """Every admin command, as sent. Reads that repeat the one before them with the same
-        outcome (polls) are not listed again."""
+        """Every admin command, as sent. Reads that repeat an earlier one with the same outcome
+        (polls, also of several namespaces in turn) are not listed again."""
+        self._polled = set[tuple[object, ...]]()
         self.asker: Asker | None = None
         """By whom reading commands go; None where all go by nvme-cli."""
         self.keeps: tuple[int, ...] = ()
@@ -155,10 +156,13 @@ class AdminQueue:
         return record, b"" if answer is None else answer.data
 
     def _remember(self, record: CommandRecord) -> None:
-        last = self.records[-1] if self.records else None
         # What may change the drive is always listed, also when it is repeated.
-        if last is None or record.opcode not in READS or not _same(record, last):
-            self.records.append(record)
+        if record.opcode in READS:
+            asked = _asked(record)
+            if asked in self._polled:
+                return
+            self._polled.add(asked)
+        self.records.append(record)
 
     def read(
         self,
@@ -205,7 +209,7 @@ class AdminQueue:
         )
 
 
-def _same(one: CommandRecord, other: CommandRecord) -> bool:
-    """The same command with the same outcome."""
+def _asked(record: CommandRecord) -> tuple[object, ...]:
+    """What was asked, and the outcome."""
     names = ("argv", "opcode", "nsid", "cdw10", "cdw11", "cdw12", "status")
-    return all(getattr(one, name) == getattr(other, name) for name in names)
+    return tuple(getattr(record, name) for name in names)

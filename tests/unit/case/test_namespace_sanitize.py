@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from eraser.case import namespacesanitize
+from eraser.case.session import CaseSession
 from eraser.protocol.policy import Limits, Method, Quirk
 from eraser.protocol.report import EraseReport, Verdict
 from tests.lab.nvme.composed.host import Answer
@@ -69,6 +71,29 @@ def test_a_drive_that_does_not_tell_of_it_is_asked_again(
     report = made.run()
     fit(report)
     assert "sanitize of a namespace" not in " ".join(report.reasons)
+
+
+def test_what_is_remembered_of_a_long_wait_for_several_does_not_grow_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are asked in turn, for hours."""
+    remembered: list[int] = []
+    waits = namespacesanitize._wait
+
+    def wait(session: CaseSession) -> bool:
+        before = len(session.controller.records)
+        waited = waits(session)
+        remembered.append(len(session.controller.records) - before)
+        return waited
+
+    monkeypatch.setattr(namespacesanitize, "_wait", wait)
+    made = make_bed(tmp_path, monkeypatch, TELLS)
+    made.leave(HALVES)
+    for namespace in made.drive.state.namespaces:
+        sanitizing(made, 500, namespace.nsid)
+    erased(made.run())
+    assert remembered
+    assert max(remembered) < 9
 
 
 def test_the_verification_that_it_was_left_in_is_ended(

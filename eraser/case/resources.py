@@ -5,11 +5,25 @@ With one pair of queues a drive passes every act, and is slow for all who come a
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from eraser.case.entries import Sent
 from eraser.case.session import CaseSession
 from eraser.drive import manage
 from eraser.drive.profile import allocations, is_of
 from eraser.protocol.report import ControllerFacts, Step
+
+
+def told(session: CaseSession, found: ControllerFacts) -> ControllerFacts:
+    """Without them where the profile names none, so that they are compared with nothing.
+
+    Journal and report are then as the release before wrote them: it can go on with the case, and
+    an older control plane reads what became of it.
+    """
+    wanted, condition = session.request.profile.condition, found.condition
+    if condition is None or (wanted is not None and wanted.flexible is not None):
+        return found
+    return replace(found, condition=replace(condition, flexible=None))
 
 
 def set_back(session: CaseSession, found: ControllerFacts) -> None:

@@ -21,6 +21,7 @@ from eraser.case import (
     namespacesanitize,
     probes,
     resets,
+    resources,
     sanitize,
     subsystem,
     unlock,
@@ -282,7 +283,7 @@ def _inspect(session: CaseSession) -> None:
         namespacesanitize.wait(session)
     state, problems = None, list[str]()
     try:
-        found = facts(controller)
+        found = resources.told(session, facts(controller))
     except DriveError as error:
         # A drive that leaves one question unanswered is erased all the same, then held: the last
         # look asks again.
@@ -328,7 +329,8 @@ def _look_again(session: CaseSession) -> AfterLook:
     differences: tuple[str, ...] = ()
     try:
         # Each look has its own try: what one of them meets hides nothing of the other.
-        found = _with_registers(facts(controller), session.state.mapped)
+        told = resources.told(session, facts(controller))
+        found = _with_registers(told, session.state.mapped)
         identity = controller.identity()
         if session.state.identity is not None:
             # No profile names a serial number, and a certificate is about one drive.

@@ -102,7 +102,7 @@ def unlock_late(session: CaseSession) -> None:
     if not session.state.locked:
         return
     try:
-        found = facts(session.controller)
+        found = resources.told(session, facts(session.controller))
     except DriveError as error:
         # As in the inspection: it is erased all the same, then held, for the last look asks again.
         session.tell(0.0, str(error))

@@ -115,6 +115,9 @@ def test_an_older_profile_compares_nothing(made: Bed) -> None:
     report = made.run()
     assert report.fit, report.reasons
     assert allocations(report) == []
+    # The release before knows no such member: it would end the case, and refuse the report.
+    assert b"flexible" not in made.files.journal.read_bytes()
+    assert b"flexible" not in codec.canonical(report)
 
 
 def test_a_drive_that_does_not_tell_is_as_ever(made: Bed) -> None:

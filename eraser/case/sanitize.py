@@ -175,6 +175,8 @@ class Sanitize:
         """This run sent the command or saw it running: nobody else had the drive since."""
         self._lost = False
         """It was sent, and no completion of the drive's came."""
+        self._refusals = 0
+        """In this run, for another sanitize. An attempt that was interrupted is none."""
 
     def run(self) -> None:
         """To its result, whatever an earlier run left."""
@@ -238,7 +240,7 @@ class Sanitize:
         elif record.status == STATUS_SANITIZE_IN_PROGRESS:
             self._occupied(intent)
         elif record.status == NAMESPACE_SANITIZES:
-            self._kept_off(intent)
+            self._kept_off()
         else:
             self._refused(intent, record)
 
@@ -270,16 +272,18 @@ class Sanitize:
         # In this order: a run that dies between the two must not take its canaries for standing.
         self.session.note(Uprooted(self.place, reason))
         self.session.note(AttemptOver(self.place, reason))
-        if intent.attempt > MAX_OCCUPIED:
+        self._refusals += 1
+        if self._refusals > MAX_OCCUPIED:
             raise DriveError(f"{reason}, again and again; who else sanitizes this drive?")
 
-    def _kept_off(self, intent: Intent) -> None:
+    def _kept_off(self) -> None:
         """2Ch: a namespace is sanitized by itself. The next attempt has canaries where none could
         be written now."""
         reason = f"status {NAMESPACE_SANITIZES:#04x}: a sanitize of a namespace is running"
         self.session.note(Uprooted(self.place, reason))
         self.session.note(AttemptOver(self.place, reason))
-        if intent.attempt > MAX_OCCUPIED:
+        self._refusals += 1
+        if self._refusals > MAX_OCCUPIED:
             raise DriveError(f"{reason}, again and again; look at the drive")
         # As long as a sanitize may stand still, in all.
         pause = self.session.limits.stuck / MAX_OCCUPIED

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from eraser.case import namespacesanitize
+from eraser.case.sanitize import MAX_OCCUPIED
 from eraser.case.session import CaseSession
 from eraser.protocol.policy import Limits, Method, Quirk
 from eraser.protocol.report import EraseReport, Verdict
@@ -71,6 +72,19 @@ def test_a_drive_that_does_not_tell_of_it_is_asked_again(
     report = made.run()
     fit(report)
     assert "sanitize of a namespace" not in " ".join(report.reasons)
+
+
+def test_an_attempt_that_was_interrupted_was_not_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Power cuts, and then one refusal: it is waited out as the first one is."""
+    made = make_bed(tmp_path, monkeypatch, DRIVE)
+    for _each in range(MAX_OCCUPIED + 1):
+        made.crash_after("Intent")
+    sanitizing(made, 3)
+    report = made.run()
+    fit(report)
+    assert report.methods[0].attempts > MAX_OCCUPIED + 1
 
 
 def test_what_is_remembered_of_a_long_wait_for_several_does_not_grow_with_it(

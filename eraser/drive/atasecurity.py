@@ -21,8 +21,9 @@ _LIST = 8
 """The list's header: its length in bytes is big-endian in bytes 7:6."""
 _STATE_LENGTH = 0x0E
 """Byte 1: bytes that follow it."""
-_ENABLED, _LOCKED = 1 << 1, 1 << 2
-"""Byte 9, as the low byte of word 128 of ATA's IDENTIFY DEVICE."""
+_SUPPORTED, _ENABLED, _LOCKED = 1 << 0, 1 << 1, 1 << 2
+"""Byte 9, as the low byte of word 128 of ATA's IDENTIFY DEVICE. Without the first, the others say
+nothing."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,9 @@ def listed(raw: bytes) -> bool:
 
 
 def parse(raw: bytes) -> Password:
-    """Nothing of the kind where the drive answers in no form of the standard. Raises ``DriveError``
-    where it is too short."""
+    """Nothing of the kind where the drive answers in no form of the standard, or does not support
+    it. Raises ``DriveError`` where it is too short."""
     spec.need(raw, STATE_BYTES, "ATA security information")
-    if raw[1] != _STATE_LENGTH:
+    if raw[1] != _STATE_LENGTH or not raw[9] & _SUPPORTED:
         return Password()
     return Password(bool(raw[9] & _ENABLED), bool(raw[9] & _LOCKED))

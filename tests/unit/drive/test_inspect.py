@@ -131,7 +131,13 @@ def test_protocols_beyond_the_lists_own_length_are_not_read(
 
 @pytest.mark.parametrize(
     ("states", "wanted"),
-    [(0x01, (False, False)), (0x03, (True, False)), (0x07, (True, True)), (0x39, (False, False))],
+    [
+        (0x01, (False, False)),
+        (0x03, (True, False)),
+        (0x07, (True, True)),
+        (0x39, (False, False)),
+        (0xFE, (False, False)),
+    ],
 )
 def test_the_password_of_ata(states: int, wanted: tuple[bool, bool]) -> None:
     """SAT-3: byte 1 is the length, byte 9 has SUPPORTED, ENABLED, LOCKED, FROZEN and so on."""

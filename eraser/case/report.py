@@ -35,6 +35,8 @@ class Ending:
 
     outcome: Outcome
     reason: str = ""
+    ours: bool = True
+    """Nobody uses it, and it is the drive that it was."""
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from eraser.case import (
     features as case_features,
 )
 from eraser.case import (
+    looks,
     namespacesanitize,
     probes,
     resets,
-    resources,
     sanitize,
     subsystem,
     unlock,
@@ -165,7 +165,7 @@ def _locked(
         ending = _try(session)
         with session.step(Step.REPORT):
             # Also after an error: what the drive is now is for whoever has to decide.
-            after = _look_again(session)
+            after = _look_again(session, ending)
         return _end(request, files, host, journal.state, ending, after)
     except JournalError as error:
         # It is full, by a drive that has us send without end: each further run would end here too.
@@ -219,9 +219,11 @@ def _try(session: CaseSession) -> Ending:
     except InUseError as error:
         # These outcomes say that nothing was done to the drive. That is no longer true once a
         # method or a layout command was sent.
-        return Ending(Outcome.IN_USE, str(error)) if _untouched(session) else _stopped(error)
+        ending = Ending(Outcome.IN_USE, str(error), ours=False)
+        return ending if _untouched(session) else _stopped(error)
     except IdentityError as error:
-        return Ending(Outcome.WRONG_DRIVE, str(error)) if _untouched(session) else _stopped(error)
+        ending = Ending(Outcome.WRONG_DRIVE, str(error), ours=False)
+        return ending if _untouched(session) else _stopped(error)
     except AbsentError as error:
         return Ending(Outcome.ABSENT, str(error)) if _untouched(session) else _stopped(error)
     except NoMethodError as error:
@@ -237,7 +239,8 @@ def _untouched(session: CaseSession) -> bool:
 
 
 def _stopped(error: EraserError) -> Ending:
-    return Ending(Outcome.COMPLETED, str(error))
+    ours = not isinstance(error, (InUseError, IdentityError))
+    return Ending(Outcome.COMPLETED, str(error), ours=ours)
 
 
 def _steps(session: CaseSession) -> None:
@@ -283,7 +286,7 @@ def _inspect(session: CaseSession) -> None:
         namespacesanitize.wait(session)
     state, problems = None, list[str]()
     try:
-        found = resources.told(session, facts(controller))
+        found = looks.look(session)
     except DriveError as error:
         # A drive that leaves one question unanswered is erased all the same, then held: the last
         # look asks again.
@@ -318,7 +321,7 @@ def _targets(controller: Controller) -> tuple[FormatTarget, ...]:
     return tuple(FormatTarget.of(nsid, namespace) for nsid, namespace in found)
 
 
-def _look_again(session: CaseSession) -> AfterLook:
+def _look_again(session: CaseSession, ending: Ending) -> AfterLook:
     """The drive as it is at the end. What cannot be read is named and keeps it from release."""
     tools = _tools(session.host)
     # A drive that is not ours to ask, or that would not answer.
@@ -329,7 +332,9 @@ def _look_again(session: CaseSession) -> AfterLook:
     differences: tuple[str, ...] = ()
     try:
         # Each look has its own try: what one of them meets hides nothing of the other.
-        told = resources.told(session, facts(controller))
+        # A drive that may be another's, or in which a command of ours may be running yet, is told
+        # nothing that it keeps.
+        told = looks.look(session, named=ending.ours and session.state.changing is None)
         found = _with_registers(told, session.state.mapped)
         identity = controller.identity()
         if session.state.identity is not None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
-from eraser.case import resources
+from eraser.case import looks, resources
 from eraser.case.entries import Sent, Unlocked
 from eraser.case.namespaces.attaching import attach, look_anew
 from eraser.case.session import CaseSession
 from eraser.controller.nvme import Controller
 from eraser.drive import manage
 from eraser.drive.inquiry import sensible
-from eraser.drive.inspect import facts
 from eraser.drive.reservations import reservation
 from eraser.errors import DriveError
 from eraser.protocol.condition import Reservation
@@ -70,9 +69,10 @@ def unlock_attached(session: CaseSession, nsids: Collection[int]) -> None:
     if not nsids or not controller.identify().can_reserve:
         return
     paths = {nsid: path for nsid, path in session.hold.paths.items() if nsid in nsids}
+    name = looks.namer(session)
     try:
         told = [
-            sensible("reservations", partial(reservation, controller, nsid, path), None, [])
+            sensible("reservations", partial(reservation, controller, nsid, path, name), None, [])
             for nsid, path in paths.items()
         ]
     except DriveError as error:
@@ -102,7 +102,7 @@ def unlock_late(session: CaseSession) -> None:
     if not session.state.locked:
         return
     try:
-        found = resources.told(session, facts(session.controller))
+        found = looks.look(session)
     except DriveError as error:
         # As in the inspection: it is erased all the same, then held, for the last look asks again.
         session.tell(0.0, str(error))

@@ -8,8 +8,11 @@ the drive next resets it first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from eraser.controller.nvme import Controller
 from eraser.controller.passthru import SET_FEATURES
+from eraser.protocol.report import CommandRecord
 
 FID = 0x81
 EXTENDED = 1
@@ -23,11 +26,15 @@ _SHORT = 8
 """Bytes of the other identifier, which is the beginning of this one."""
 
 
-def name(controller: Controller) -> None:
+Namer = Callable[[Controller], object]
+"""Who tells a drive that wants it who we are."""
+
+
+def name(controller: Controller) -> CommandRecord:
     """Gives the drive ours. Not judged by status: whoever is refused asks again, and is refused
     again. Raises ``DriveError`` where nothing can be sent."""
     large = controller.identify().ctratt & EXTENDED
-    controller.admin(
+    record, _data = controller.admin(
         SET_FEATURES,
         cdw10=FID,
         cdw11=large,
@@ -35,6 +42,7 @@ def name(controller: Controller) -> None:
         timeout=controller.timeout,
         note="the host identifier, for reservations",
     )
+    return record
 
 
 def is_ours(data: bytes) -> bool:

@@ -25,7 +25,7 @@ from eraser.controller.passthru import (
 )
 from eraser.controller.registers import Registers
 from eraser.controller.spec import IdentifyController, IdentifyNamespace
-from eraser.drive import atasecurity, firmware, optional, statelogs, tcg
+from eraser.drive import atasecurity, firmware, hostidentifier, optional, statelogs, tcg
 from eraser.drive.reservations import reservations
 from eraser.errors import DriveError
 from eraser.protocol.condition import (
@@ -70,10 +70,13 @@ def condition(
     controller: Controller,
     identify: IdentifyController,
     namespaces: tuple[tuple[int, IdentifyNamespace], ...],
+    name: hostidentifier.Namer | None = hostidentifier.name,
 ) -> Condition:
     """Everything that a tenant may have left beside data and layout.
 
-    ``namespaces`` are the active ones. Raises ``DriveError`` where the drive does not answer.
+    ``namespaces`` are the active ones; ``name`` as for
+    :func:`~eraser.drive.reservations.reservation`. Raises ``DriveError`` where the drive does not
+    answer.
     """
     nonsense: list[str] = []
     # Registers are read once: boot partitions and buffers are told by the same look.
@@ -95,7 +98,7 @@ def condition(
         lockdown=sensible("lockdown", lambda: lockdown(controller, identify), None, nonsense),
         reservations=sensible(
             _RESERVATIONS,
-            lambda: reservations(controller, identify, namespaces, nonsense),
+            lambda: reservations(controller, identify, namespaces, nonsense, name),
             (),
             nonsense,
         ),

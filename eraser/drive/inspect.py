@@ -10,7 +10,7 @@ from types import MappingProxyType
 from eraser.controller.nvme import Controller
 from eraser.controller.passthru import CommandError
 from eraser.controller.spec import IdentifyController, IdentifyNamespace
-from eraser.drive import inquiry, optional
+from eraser.drive import hostidentifier, inquiry, optional
 from eraser.errors import DriveError
 from eraser.protocol.profile import NVM_COMMAND_SET, NamespaceLayout
 from eraser.protocol.report import ControllerFacts, NamespaceId
@@ -19,9 +19,15 @@ DETACHED = "detached namespaces"
 """Never passed over in silence: they may hold data that Format does not reach."""
 
 
-def facts(controller: Controller, *, layout_only: bool = False) -> ControllerFacts:
+def facts(
+    controller: Controller,
+    *,
+    layout_only: bool = False,
+    name: hostidentifier.Namer | None = hostidentifier.name,
+) -> ControllerFacts:
     """Reads capabilities, every namespace, also detached ones, and the drive's condition.
 
+    ``name`` as in :func:`~eraser.drive.reservations.reservation`.
     With ``layout_only`` no more than an erase needs: neither detached namespaces nor the condition.
     Raises ``DriveError``.
     """
@@ -38,7 +44,7 @@ def facts(controller: Controller, *, layout_only: bool = False) -> ControllerFac
         loose = inquiry.sensible(
             DETACHED, lambda: detached(controller, identify, frozenset(active)), loose, nonsense
         )
-        condition = inquiry.condition(controller, identify, namespaces)
+        condition = inquiry.condition(controller, identify, namespaces, name)
         # Both lists are one for the reader: what was asked and got no sensible answer.
         condition = replace(condition, unreadable=(*nonsense, *condition.unreadable))
     return ControllerFacts(

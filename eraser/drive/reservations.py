@@ -22,6 +22,7 @@ def reservations(
     identify: IdentifyController,
     namespaces: tuple[tuple[int, IdentifyNamespace], ...],
     untold: list[str],
+    name: hostidentifier.Namer | None = hostidentifier.name,
 ) -> tuple[Reservation, ...]:
     """Of each namespace that the kernel has made a disk of: the report is an I/O command.
 
@@ -36,7 +37,7 @@ def reservations(
         if nsid not in disks:
             continue
         try:
-            entry = reservation(controller, nsid, disks[nsid])
+            entry = reservation(controller, nsid, disks[nsid], name)
         except CommandError as error:
             # A tenant can keep us from naming ourselves (Lockdown), and behind that be registered.
             if not error.status or error.status == hostidentifier.UNNAMED:
@@ -49,9 +50,15 @@ def reservations(
     return tuple(found)
 
 
-def reservation(controller: Controller, nsid: int, path: str) -> Reservation | None:
+def reservation(
+    controller: Controller,
+    nsid: int,
+    path: str,
+    name: hostidentifier.Namer | None = hostidentifier.name,
+) -> Reservation | None:
     """Of one namespace, ``path`` being its block device; None where there is nothing.
 
+    ``name`` tells the drive who asks, where it wants to know that; with None it is not told.
     Raises :class:`CommandError` where the drive does not tell, with its status where it refused.
     """
     try:
@@ -60,9 +67,9 @@ def reservation(controller: Controller, nsid: int, path: str) -> Reservation | N
         if not error.status:
             raise
         unnamed = error.status == hostidentifier.UNNAMED
-        if not unnamed and not controller.identify().wants_host_identifier:
+        if name is None or not (unnamed or controller.identify().wants_host_identifier):
             raise
-    hostidentifier.name(controller)
+    name(controller)
     return _reservation(controller, nsid, path)
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from eraser.case import run
+from eraser.case import run, subsystem
 from eraser.case.entries import Entry, Sent
 from eraser.case.state import CaseState
 from eraser.controller.lock import SlotLock
+from eraser.errors import InUseError
 from eraser.host.sysfs import Host
 from eraser.protocol.policy import Label, Method, Quirk
 from eraser.protocol.report import Outcome, Verdict
@@ -26,6 +27,7 @@ from tests.lab.nvme.leftovers import TENANT_HOST, Leftovers
 from tests.lab.nvme.namespacesanitize import VERSION
 from tests.lab.nvme.profile import DriveProfile, FlexibleProfile, NamespaceProfile, SecurityProfile
 from tests.lab.nvme.state import Registrant, ReservationState, SecurityState
+from tests.unit.case.bed import Bed
 from tests.unit.case.fakes import SLOT, Crash
 from tests.unit.case.test_latecomers import opened
 from tests.unit.case.test_restore import (
@@ -44,6 +46,8 @@ from tests.unit.case.test_restore import (
 
 Done = Callable[[], Answer]
 IDENTIFY, MANAGEMENT, RESERVATION_REPORT, ATTACHMENT = 0x06, 0x0D, 0x0E, 0x15
+NAMED = (0x09, 0x81)
+"""Set Features, the host identifier."""
 SERIAL = slice(4, 24)
 BLOCK = 2
 
@@ -261,6 +265,11 @@ def test_what_a_host_registered_with_a_namespace_that_is_not_attached(
     assert not left.reservation.registrants
 
 
+def names(made: Bed) -> int:
+    """Times that the drive was told who we are."""
+    return sum(entry.cdws[0] == NAMED[1] for entry in made.bench.commands("set_features"))
+
+
 @pytest.mark.parametrize("kind", [1, 2, 0], ids=["held", "exclusive", "registered"])
 @pytest.mark.parametrize("drive", [DRIVE, FORMAT_ONLY], ids=["sanitize", "format"])
 def test_reservations_of_a_drive_that_tells_no_nameless_host_of_them_are_cleared(
@@ -273,9 +282,29 @@ def test_reservations_of_a_drive_that_tells_no_nameless_host_of_them_are_cleared
     holder = TENANT_HOST if kind else ""
     one = Registrant(TENANT_HOST, 7)
     left.reservation = ReservationState(1, kind, holder, persist=True, registrants=[one])
-    fit(made.run())
+    before = names(made)
+    report = made.run()
+    fit(report)
     assert not left.reservation.registrants
     assert left.reservation.kind == 0
+    told = [command for command in report.commands if (command.opcode, command.cdw10) == NAMED]
+    assert len(told) == names(made) - before > 0
+
+
+def test_a_drive_in_use_is_told_no_name_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lasts until the next reset, and whoever has the drive has not asked for one."""
+    made = make_bed(tmp_path, monkeypatch, replace(DRIVE, wants_host_identifier=True))
+
+    def used(_session: object) -> None:
+        raise InUseError("another controller of it is in use")
+
+    made.kernel.reset()
+    before = names(made)
+    monkeypatch.setattr(subsystem, "check", used)
+    assert made.run().outcome is Outcome.IN_USE
+    assert names(made) == before
 
 
 @pytest.mark.parametrize("locked", [False, True], ids=["set", "locked"])

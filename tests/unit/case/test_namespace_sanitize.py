@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.lab.nvme.composed.host import Answer
 from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.namespacesanitize import VERSION
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile
+from tests.lab.nvme.spec import AdminOp, Status
 from tests.lab.nvme.state import NamespaceState
 from tests.unit.case.bed import Bed
 from tests.unit.case.test_restore import DRIVE, FORMAT_ONLY, ONE_METHOD, SCATTERED, fit, make_bed
@@ -85,6 +87,24 @@ def test_an_attempt_that_was_interrupted_was_not_refused(
     report = made.run()
     fit(report)
     assert report.methods[0].attempts > MAX_OCCUPIED + 1
+
+
+def test_nor_was_it_by_a_sanitize_of_the_whole_drive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch, DRIVE)
+    for _each in range(MAX_OCCUPIED + 1):
+        made.crash_after("Intent")
+    left = itertools.repeat(True, 1)
+
+    def firmware(opcode: int, _words: dict[str, Any], done: Callable[[], Answer]) -> Answer:
+        if opcode == AdminOp.SANITIZE and next(left, False):
+            return Answer(Status.SANITIZE_IN_PROGRESS, 0, False, b"", b"")
+        return done()
+
+    made.firmware = firmware
+    fit(made.run())
+    assert not next(left, False)
 
 
 def test_what_is_remembered_of_a_long_wait_for_several_does_not_grow_with_it(

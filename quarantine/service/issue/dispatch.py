@@ -249,13 +249,15 @@ def _look(record: SlotRecord, order: EraseOrder, host: HostRecord | None, *, fre
         return order.look
     came_back = record.state is State.QUARANTINED and not fresh
     look = max(order.look, record.attempts + 1) if fresh or came_back else order.look
-    # A record from a backup is behind its host, which answers with what was counted long ago.
-    behind = [
+    # A record from a backup is behind its host, which answers with what was counted long ago. Its
+    # attempts stay behind: where the case came back, the look that the host took is used up too.
+    least = order.look if came_back else order.look + 1
+    taken = [
         each.look
         for each in (host.hello.accepted if host.hello is not None else ())
-        if each.order_id == order.order_id and order.look < each.look <= order.look + LEAD
+        if each.order_id == order.order_id and least <= each.look <= order.look + LEAD
     ]
-    return max([look, *(known + 1 for known in behind)])
+    return max([look, *(known + 1 for known in taken)])
 
 
 def _counts_looks(host: HostRecord) -> bool:

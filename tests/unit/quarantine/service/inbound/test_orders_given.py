@@ -12,7 +12,16 @@ import pytest
 from eraser.agent.hoststate import CONTROLLER_FILE, HostState, OrderRefusedError
 from eraser.protocol import codec
 from eraser.protocol.order import ORDER_TYPE
-from eraser.protocol.report import HELLO_TYPE, MAX_GENERATION, AcceptedOrder, Hello, SeenDrive
+from eraser.protocol.report import (
+    HELLO_TYPE,
+    MAX_GENERATION,
+    REPORT_TYPE,
+    AcceptedOrder,
+    Hello,
+    Outcome,
+    SeenDrive,
+    Verdict,
+)
 from eraser.protocol.transport.signing import PrivateKey
 from eraser.state.hostcard import order_file
 from quarantine.errors import ConflictError, RefusedError, UnavailableError
@@ -139,6 +148,21 @@ def test_a_record_that_is_behind_its_hosts_looks_asks_above_them(
     assert state.accept(token).look == max(asked.look, later.look)
     greet(plane, state)
     assert plane.dispatcher.order(plane.record()).order_token == token, "once"
+    if not believed:
+        return
+    # In use once more: the attempts on record are those of the backup still.
+    in_use = plane.answer(outcome=Outcome.IN_USE, verdict=Verdict.UNKNOWN, fit=False, methods=())
+    plane.inbox.report(plane.signed(in_use, REPORT_TYPE, state.key))
+    assert plane.record().state is State.QUARANTINED
+    plane.posted.away = True
+    for _ in range(2):
+        with pytest.raises(UnavailableError):
+            plane.dispatcher.order(plane.record())
+        assert plane.order().look == asked.look + 1, "one above it, however often it is tried"
+    plane.posted.away = False
+    token = plane.dispatcher.order(plane.record()).order_token
+    assert token is not None
+    assert state.accept(token).look == asked.look + 1
 
 
 def test_an_order_that_another_look_gave_meanwhile_is_no_lost_record(

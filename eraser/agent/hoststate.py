@@ -220,11 +220,17 @@ class HostState:
         if isinstance(known, EraseOrder) and _same_case(known, order) and order.look < known.look:
             return known  # an older message of the same case
         if known != order:
-            # Written only where it differs: the time of the file is the order's place in line.
             path = hostcard.order_file(self.directory, order.slot.address)
+            # What was answered is this order's, or its look's, unless the one before it stands
+            # here: a ticket may be of a still older one.
+            follows = known is not None and is_there(path)
+            if follows:
+                # It would keep the case from its start. Before the order, for one that comes again
+                # after our death follows none.
+                answers.forget_damaged(self.directory, order.slot.address)
+            # Written only where it differs: the time of the file is the order's place in line.
             replace_durably(path, codec.canonical(order))
-            # Damaged, it would keep the new case from its start.
-            if known is not None and known.order_id != order.order_id:
+            if follows and known is not None and known.order_id != order.order_id:
                 answers.forget(self.directory, order.slot.address)
         return order
 

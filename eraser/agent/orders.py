@@ -154,6 +154,11 @@ def _wants_another_look(order: EraseOrder, look: CaseLook, repeated: bool) -> bo
     return order.look > look.answered
 
 
+def _shown(why: str) -> str:
+    """For people: it may quote what a drive, or a damaged file, says."""
+    return "".join(c if c.isprintable() else "?" for c in why)[:_SHOWN]
+
+
 def _answer(order: EraseOrder, report: EraseReport) -> Answer:
     ending = CaseEnding(report.outcome, report.verdict, report.fit, report.identity)
     return Answer(order.order_id, order.look, ending)
@@ -251,7 +256,14 @@ class Pump:
             )
             watch.sent, watch.look = True, order.look
             return
-        if self._was_answered(order):
+        try:
+            answered = self._was_answered(order)
+        except (BadInputError, OSError) as error:
+            # People are told at once: by itself nothing goes on here.
+            said = f"nothing is sent to the drive, which may be somebody's by now: {error}"
+            self._show(order, watch, dataclasses.replace(look, detail=_shown(said)))
+            raise
+        if answered:
             LOG.error(
                 "order %s for %s: expected the case that answered it, found none; nothing is sent "
                 "to the drive until the control plane asks anew",
@@ -309,8 +321,7 @@ class Pump:
             watch.ended_in = look.step
             # What kept the last one from its start, as a full disk does, is newer than the log.
             why = watch.trouble or self.cases.last_words(order)
-            # It may quote what a drive says, and is shown to people.
-            watch.why = "".join(c if c.isprintable() else "?" for c in why)[:_SHOWN]
+            watch.why = _shown(why)
         if not watch.starts or watch.endings < MANY_ENDINGS:
             return look
         said = f": {watch.why}" if watch.why else ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from eraser.errors import BadInputError
 from eraser.protocol import codec
 from eraser.state.case_dir import CaseEnding
 from eraser.state.hostcard import order_file
@@ -37,9 +38,16 @@ def answer(state_dir: Path, address: str, order_id: str) -> Answer | None:
     """
     path = answer_file(state_dir, address)
     try:
-        found = codec.load_part(Answer, path.read_bytes(), str(path))
+        raw = path.read_bytes()
     except FileNotFoundError:
         return None
+    try:
+        found = codec.load_part(Answer, raw, str(path))
+    except BadInputError as error:
+        raise BadInputError(
+            f"{error}; it says which order was answered already: hold and release the slot, for a "
+            "newer order does not ask it"
+        ) from error
     # Of the slot's order before this one, which nobody asks for any more.
     return found if found.order_id == order_id else None
 
@@ -47,6 +55,14 @@ def answer(state_dir: Path, address: str, order_id: str) -> Answer | None:
 def note(state_dir: Path, address: str, found: Answer) -> None:
     """Keeps it, durably. Raises ``OSError``."""
     replace_durably(answer_file(state_dir, address), codec.canonical(found))
+
+
+def forget_damaged(state_dir: Path, address: str) -> None:
+    """Removes it where it cannot be understood, and nothing else. Raises ``OSError``."""
+    try:
+        answer(state_dir, address, "")
+    except BadInputError:
+        forget(state_dir, address)
 
 
 def forget(state_dir: Path, address: str) -> None:

@@ -29,7 +29,10 @@ from eraser.protocol.order import ORDER_TYPE, EraseOrder
 from eraser.protocol.report import REPORT_TYPE
 from eraser.protocol.ticket import Ticket
 from eraser.protocol.transport.signing import PrivateKey
+from eraser.protocol.verdict import Outcome, Verdict
 from eraser.state import answers
+from eraser.state.answers import Answer
+from eraser.state.case_dir import CaseEnding
 from eraser.state.hostcard import CARD_FILE, OrderHead, order_file
 from tests.unit.ownership.parts import TICKET
 from tests.unit.protocol.test_codec import ORDER
@@ -221,6 +224,48 @@ def test_a_newer_order_does_not_wait_for_a_damaged_mark_of_the_one_before(
     assert mark.exists()
     newer = state.accept(token(order(state, generation=2, order_id="3" * 32)))
     assert answers.answer(state.directory, newer.slot.address, newer.order_id) is None
+
+
+def test_a_damaged_mark_keeps_no_newer_order_that_comes_twice_because_we_died(
+    state: HostState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = state.accept(token(order(state)))
+    answers.answer_file(state.directory, taken.slot.address).write_bytes(b"{")
+    newer = token(order(state, generation=2, order_id="3" * 32))
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as death:
+        death.setattr(answers, "forget", dies)
+        with pytest.raises(KeyboardInterrupt):
+            state.accept(newer)
+    again = state.accept(newer)
+    assert answers.answer(state.directory, again.slot.address, again.order_id) is None
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_mark_stays_where_its_order_comes_again_and_the_ticket_is_of_an_older_one(
+    state: HostState, damaged: bool
+) -> None:
+    """A person removed the order's file; nobody can tell that the order was not answered."""
+    taken = state.accept(token(order(state, generation=5, look=1)))
+    address = taken.slot.address
+    ending = CaseEnding(Outcome.COMPLETED, Verdict.ERASED, True, taken.identity)
+    mark = answers.answer_file(state.directory, address)
+    answers.note(state.directory, address, Answer(taken.order_id, 1, ending))
+    if damaged:
+        mark.write_bytes(b"{")
+    ticket = dataclasses.replace(
+        TICKET, slot=taken.slot, order_id="7" * 32, generation=3, incarnation=taken.incarnation
+    )
+    assert pending.put(state.directory, ticket)
+    order_file(state.directory, address).unlink()
+    state.accept(token(taken))
+    assert mark.exists()
+    # The controller's greater look is another word.
+    state.accept(token(dataclasses.replace(taken, look=2)))
+    assert mark.exists() != damaged
 
 
 def test_a_file_of_keys_that_cannot_be_looked_at_is_not_absent(

@@ -40,6 +40,7 @@ from eraser.protocol.transport.signing import PrivateKey, verify
 from eraser.state import answers
 from eraser.state.case_dir import CaseEnding
 from eraser.state.case_files import CaseFiles
+from eraser.state.hostcard import order_file
 from tests.unit.case.fakes import ordered
 from tests.unit.protocol.test_codec import IDENTITY, ORDER
 
@@ -579,6 +580,31 @@ def test_a_case_of_an_earlier_release_is_marked_when_its_report_is_sent_again(
     world.restart()
     world.turn()
     assert world.cases.starts == [flying.order_id], "in flight, as it was"
+
+
+def test_people_hear_at_once_of_a_mark_that_is_damaged_as_its_order_was(world: World) -> None:
+    """One torn file system; the order's file was removed, so that it comes again."""
+    answered = world.accept(1, generation=1)
+    world.finish(answered)
+    world.turn()
+    world.cases.looks.clear()
+    order_file(world.state.directory, answered.slot.address).unlink()
+    mark = answers.answer_file(world.state.directory, answered.slot.address)
+    mark.write_bytes(b"{")
+    world.restart()
+    for generation in (1, 2):  # whether it was here nobody can tell
+        order_file(world.state.directory, answered.slot.address).unlink(missing_ok=True)
+        order = world.accept(1, generation)
+        world.turn()
+        world.turn()
+        (told,) = details(world, order)
+        assert "nothing is sent to the drive" in told
+        assert str(mark) in told
+        assert "hold and release the slot" in told
+        assert world.cases.starts == []
+    newer = world.accept(1, generation=3)  # the slot was held and released
+    world.turn()
+    assert world.cases.starts == [newer.order_id]
 
 
 def ended(order: EraseOrder, outcome: Outcome) -> CaseLook:

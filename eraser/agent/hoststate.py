@@ -159,7 +159,8 @@ class HostState:
             try:
                 # Replaced as a whole when it is accepted, and never after that.
                 at = path.stat().st_mtime_ns
-                order = codec.load(EraseOrder, path.read_bytes(), str(path))
+                raw = path.read_bytes()
+                order = codec.load(EraseOrder, raw, str(path))
                 # A copy that somebody put beside it would be carried out again once the slot has a
                 # newer one.
                 if path != hostcard.order_file(self.directory, order.slot.address):
@@ -169,21 +170,23 @@ class HostState:
                 continue  # replaced or removed as we looked
             except (BadInputError, OSError) as error:
                 unread[path.name] = str(error)
-                of_others += self._unread_order(path)
+                # One that the disk did not give may be in flight, and is no other release's.
+                if isinstance(error, BadInputError):
+                    of_others += self._unread_order(path, raw)
                 if self.unread.get(path.name) != str(error):
                     LOG.error("damaged: %s; remove the file, the order comes again", error)
         self.unread, self._unread_orders = unread, tuple(of_others)
         return tuple(order for _at, order in sorted(found, key=lambda each: each[0]))
 
-    def _unread_order(self, path: Path) -> list[AcceptedOrder]:
+    def _unread_order(self, path: Path, raw: bytes) -> list[AcceptedOrder]:
         """The order of a file that this release cannot read, where a newer one wrote it."""
         try:
-            order = codec.load_part(_UnreadOrder, path.read_bytes(), str(path))
+            order = codec.load_part(_UnreadOrder, raw, str(path))
             address = order.slot.address
             if path != hostcard.order_file(self.directory, address):
                 return []
             return [AcceptedOrder(address, order.order_id, order.generation, unread=True)]
-        except (ValueError, BadInputError, OSError):
+        except (ValueError, BadInputError):
             return []  # damaged: nobody can tell what it was
 
     def newest(self) -> tuple[AcceptedOrder, ...]:

@@ -142,6 +142,12 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
         "A host took an order that the record does not know.",
         "Was the database lost or restored? The next order goes above it by itself.",
     ),
+    AlarmCode.ORDER_UNREAD: Alarm(
+        _SOON,
+        "A host cannot read the order of a slot, and gets another one.",
+        "Was it set back to a former release? Then once for each slot that is erased there. A host "
+        "that says so again and again of one slot lies, or is broken: look at it.",
+    ),
     AlarmCode.TICKET_DAMAGED: Alarm(
         _SOON,
         "The stored ticket of a case is damaged, or of a former key.",

@@ -286,6 +286,7 @@ class AlarmCode(enum.StrEnum):
     OVERDUE = "overdue"
     RECORD_UNREADABLE = "record-unreadable"
     RECORD_BEHIND = "record-behind"
+    ORDER_UNREAD = "order-unread"
     TICKET_DAMAGED = "ticket-damaged"
     DRIVE_ODD = "drive-odd"
     MOVED_OFTEN = "moved-often"

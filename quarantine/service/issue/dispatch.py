@@ -146,8 +146,10 @@ class Dispatcher:
             f"the host's release cannot read order {order.order_id}: was it set back to a former "
             "one? It gets another order"
         )
-        LOG.warning("%s: %s", record.slot, reason)
-        return self.store.amend(record, SlotChanges(new_case=True), note=reason)
+        after = self.store.amend(record, SlotChanges(new_case=True), note=reason)
+        # Each time: a host that says so of each order has one made after the other.
+        alarm(record.slot, AlarmCode.ORDER_UNREAD, reason)
+        return after
 
     def _prepare(self, record: SlotRecord, host: HostRecord | None) -> EraseOrder | _Wait:
         if host is None:

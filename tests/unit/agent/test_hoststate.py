@@ -305,6 +305,23 @@ def test_an_order_that_the_disk_does_not_give_stops_no_other_slot(
     assert (state.orders(), state.unread) == ((good,), {})
 
 
+def test_an_order_that_the_disk_does_not_give_for_once_is_no_other_releases(
+    state: HostState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in flight: the control plane would have another one made, and the drive erased twice."""
+    taken = state.accept(token(order(state)))
+    read, failures = Path.read_bytes, [errno.EIO]
+
+    def once(path: Path) -> bytes:
+        if path == order_file(state.directory, taken.slot.address) and failures:
+            raise OSError(failures.pop(), "Input/output error", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", once)
+    assert not any(each.unread for each in state.newest())
+    assert [(each.order_id, each.unread) for each in state.newest()] == [(taken.order_id, False)]
+
+
 def test_a_second_keygen_would_void_every_order_and_is_refused(state: HostState) -> None:
     with pytest.raises(BadInputError, match="is a new incarnation"):
         keygen(state.directory, "compute-1")

@@ -105,7 +105,7 @@ def test_after_a_lost_record_orders_go_on_above_what_the_host_accepted(
 
 @pytest.mark.parametrize("known", [True, False], ids=["on record", "record lost"])
 def test_a_host_set_back_with_an_order_that_it_took_takes_another_one(
-    plane: Plane, tmp_path: Path, known: bool
+    plane: Plane, tmp_path: Path, caplog: pytest.LogCaptureFixture, known: bool
 ) -> None:
     """A newer release took it, with a member that the host's release does not know."""
     state = host_of(plane, tmp_path / "host")
@@ -125,6 +125,9 @@ def test_a_host_set_back_with_an_order_that_it_took_takes_another_one(
     for _ in range(2):
         greet(plane, state)
         assert plane.dispatcher.order(plane.record()).order_token == token, "once"
+    called = "order-unread" if known else "record-behind"
+    assert f"ALARM {called} {SLOT}: the host" in caplog.text
+    assert caplog.text.count("ALARM") == 1
 
 
 @pytest.mark.parametrize("ahead", [2, LEAD, LEAD + 1])

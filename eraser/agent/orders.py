@@ -234,6 +234,7 @@ class Pump:
         look = self.cases.look(order)
         if _wants_another_look(order, look, repeated):
             # Before its files: from here on it is in flight, whoever dies.
+            watch.unmarked = None
             answers.forget(self.state.directory, order.slot.address)
             self.cases.renew(order)
             watch.sent, watch.starts, watch.seen_ended, watch.endings = False, 0, 0, 0

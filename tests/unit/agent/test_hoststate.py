@@ -308,7 +308,7 @@ def test_an_order_that_the_disk_does_not_give_stops_no_other_slot(
 def test_an_order_that_the_disk_does_not_give_for_once_is_no_other_releases(
     state: HostState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is in flight: the control plane would have another one made, and the drive erased twice."""
+    """It is in flight: another one would be made, and the drive erased twice."""
     taken = state.accept(token(order(state)))
     read, failures = Path.read_bytes, [errno.EIO]
 

@@ -660,6 +660,31 @@ def test_a_case_that_begins_anew_is_in_flight_whenever_the_worker_dies(world: Wo
     assert world.cases.starts == [order.order_id]
 
 
+def test_a_mark_that_the_disk_did_not_take_is_of_no_case_that_begins_anew(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files were removed in part, by a disk that fails."""
+    order = world.accept()
+    in_use = dataclasses.replace(report_for(order), outcome=Outcome.IN_USE, fit=False)
+    world.cases.looks[order.order_id] = CaseLook(in_use, Step.PROVE_IDLE, 0, "")
+
+    def fails(*_: object) -> None:
+        world.cases.looks.clear()
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(answers, "note", fails)
+        world.turn()
+        world.cases.looks[order.order_id] = CaseLook(in_use, Step.PROVE_IDLE, 0, "")
+        disk.setattr(world.cases, "renew", fails)
+        world.pump.again(order)
+        world.turn()
+    world.turn()
+    world.restart()
+    world.turn()
+    assert world.cases.starts == [order.order_id]
+
+
 def test_a_mark_that_a_full_disk_did_not_take_is_made_later(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,8 +126,8 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
         "or its host has not finished the order so long after `[erase]order_seconds`.",
         "Its detail says what for ([waits](#tickets-waits-and-alarms)); without one look into the "
         "log: a role that Placement misses (the reshaper), a broker that is away, a worker that "
-        "is down. Where its host does not finish the order: its progress (`slot show`), or `runner.log` "
-        "in the case's directory there, says why it ends each time.",
+        "is down. Where its host does not finish the order: its progress (`slot show`), or "
+        "`runner.log` in the case's directory there, says why it ends each time.",
         silenced=True,
     ),
     AlarmCode.RECORD_UNREADABLE: Alarm(

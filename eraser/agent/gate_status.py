@@ -52,6 +52,7 @@ class GateStatus:
         self._run_dir = run_dir
         self._host = host
         self._apart = facts.Apart()
+        self._blind = False
         self._looks: BoundedProbes[tuple[DefenceSeen, ...]] = BoundedProbes(
             clock=host.clock.monotonic
         )
@@ -92,12 +93,26 @@ class GateStatus:
     def _defences(self) -> tuple[DefenceSeen, ...]:
         try:
             made = setup.load(self._state_dir)
-            seen = sightings.load(self._state_dir)
         except EraserError as error:
             return tuple(standing.unknown(defence, error) for defence in Defence)
+        seen = self._sightings()
         slots = () if made is None else made.slots
         drift = functools.partial(self._drift, slots)
         return facts.defences_seen(self._host, self._run_dir, made, drift, self._apart, seen)
+
+    def _sightings(self) -> sightings.Sightings:
+        """None where they cannot be read: they are one proof more that a daemon calls the hook, and
+        without them it is shown as it was before there were any."""
+        try:
+            found = sightings.load(self._state_dir)
+        except EraserError as error:
+            # Once: each hello looks, and host-setup's next run writes them anew.
+            if not self._blind:
+                LOG.warning("host-setup's sightings of the hook do not count: %s", error)
+            self._blind = True
+            return facts.NO_SIGHTINGS
+        self._blind = False
+        return found
 
     def _drift(self, slots: tuple[str, ...]) -> tuple[str, ...]:
         missing = hostrules.check(slots, self._host.root)

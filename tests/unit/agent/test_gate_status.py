@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -234,6 +235,27 @@ def test_domains_that_cannot_be_read_are_not_told_as_a_host_without_guests(
 def test_a_damaged_record_of_host_setup_is_unknown(rig: Rig) -> None:
     rig.put("var/lib/nvme-eraser/gate/setup.json", "{")
     assert {seen.standing for seen in rig.witness.defences()} == {DefenceStanding.UNKNOWN}
+
+
+@pytest.mark.parametrize("text", ["{", '{"hooks": 7}'])
+def test_sightings_that_cannot_be_read_take_one_proof_alone(
+    rig: Rig, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Damaged, or a later release's: the daemon started after the hook was there all the same."""
+    argv = ["host-setup", "--pci", ADDRESS, "--root", str(rig.root)]
+    rig.put("usr/sbin/libvirtd", "")
+    assert cli.main(argv) == 0
+    ticks = 10 * os.sysconf("SC_CLK_TCK")
+    rig.put("proc/stat", f"btime {int(time.time()) + 1000}")
+    rig.put("proc/7/stat", f"7 (libvirtd) S {'0 ' * 18}{ticks} 0")
+    rig.put("proc/7/status", "Name:\tlibvirtd\nUid:\t0\t0\t0\t0")
+    rig.put("proc/7/cmdline", "/usr/sbin/libvirtd")
+    before = rig.witness.defences()
+    assert before[1].standing is DefenceStanding.PRESENT, before
+    rig.put("var/lib/nvme-eraser/gate/hook-seen.json", text)
+    assert rig.witness.defences() == before
+    assert rig.witness.defences() == before
+    assert caplog.text.count("sightings of the hook") == 1
 
 
 def test_rules_are_held_against_what_host_setup_wrote(rig: Rig) -> None:

@@ -25,6 +25,9 @@ first, and what is told as absent costs the host its free slots."""
 
 SETUP = "run 'nvme-eraser host-setup' with all slots"
 
+_LONGEST = 500
+"""Characters of what is told of the rules."""
+
 
 @dataclass(frozen=True)
 class FileSeen:
@@ -257,16 +260,21 @@ def rules(
     """
     if slots is None:
         return _seen(Defence.RULES, f"expected host-setup's record, found none; {SETUP}", "")
+    # However the rules stand: who compares two hellos must find the same programs in both.
+    named = (f"{SEEKERS}{', '.join(seekers)}",) if seekers else ()
     # A file that is not as it was written is the worse finding, and is told first.
     if pending and not drift:
-        return DefenceSeen(
-            Defence.RULES,
-            DefenceStanding.UNKNOWN,
-            f"NOT DONE: {'; '.join(pending)}; run 'nvme-eraser host-setup' again"[:500],
-        )
-    named = (f"{SEEKERS}{', '.join(seekers)}",) if seekers else ()
+        undone = f"NOT DONE: {'; '.join(pending)}; run 'nvme-eraser host-setup' again"
+        return DefenceSeen(Defence.RULES, DefenceStanding.UNKNOWN, _with(undone, *named))
     well = "; ".join((f"for {len(slots)} slots", *named, *unprotected))
-    return _seen(Defence.RULES, "; ".join(drift)[:500], well[:500])
+    wrong = _with("; ".join(drift), *named) if drift else ""
+    return _seen(Defence.RULES, wrong, well[:_LONGEST])
+
+
+def _with(text: str, *named: str) -> str:
+    """As much of ``text`` as there is room for beside the programs that are named."""
+    room = _LONGEST - sum(len(each) + len("; ") for each in named)
+    return "; ".join((text[:room], *named))
 
 
 def watcher(seen: WatcherSeen) -> DefenceSeen:

@@ -85,7 +85,7 @@ def news(old: GateTestimony | None, new: GateTestimony | None) -> Iterator[tuple
         absent = seen.standing is DefenceStanding.ABSENT
         if absent and (was is None or was.standing is not DefenceStanding.ABSENT):
             yield None, _name(seen)
-        if seen.seekers and (was is None or was.seekers != seen.seekers):
+        if seen.seekers and (was is None or _told_other(was, seen)):
             yield (
                 None,
                 f"no rule of host-setup keeps these programs off tenants' drives: {seen.seekers}; "
@@ -103,6 +103,13 @@ def news(old: GateTestimony | None, new: GateTestimony | None) -> Iterator[tuple
     for each in new.exemptions:
         if each.address not in given:
             yield each.address, f"{each.by} exempted it from the gate at {each.at}: {each.reason}"
+
+
+def _told_other(was: DefenceSeen, seen: DefenceSeen) -> bool:
+    """The programs that a host named before were others. A look that failed names none, which says
+    nothing of what was told before it."""
+    unknown = was.standing is DefenceStanding.UNKNOWN and not was.seekers
+    return was.seekers != seen.seekers and not unknown
 
 
 def stand(host: HostRecord, limits: ServiceLimits) -> tuple[DefenceSeen, ...]:

@@ -282,6 +282,36 @@ def test_programs_that_no_rule_keeps_off_are_told_once() -> None:
     assert weigh(known=host(one)) == weigh(known=host(GATE)), "it costs the host nothing"
 
 
+@pytest.mark.parametrize(
+    "between",
+    [
+        defences_standing.unknown(Defence.RULES, "no answer within 10 s"),
+        defences_standing.rules(("0000:01:00.0",), ("x",), (), (), ("cloud-init",)),
+        defences_standing.rules(("0000:01:00.0",), ("x" * 999,), (), (), ("cloud-init",)),
+        defences_standing.rules(("0000:01:00.0",), (), ("udevadm x",), (), ("cloud-init",)),
+        defences_standing.rules(("0000:01:00.0",), (), ("udevadm x" * 99,), (), ("cloud-init",)),
+    ],
+)
+def test_programs_are_not_told_anew_because_a_look_or_the_rules_failed_between(
+    between: DefenceSeen,
+) -> None:
+    def gate(rules: DefenceSeen) -> GateTestimony:
+        others = [each for each in GATE.defences if each.defence is not Defence.RULES]
+        return replace(GATE, defences=(*others, rules))
+
+    assert len(between.detail) <= 500
+    one = gate(defences_standing.rules(("0000:01:00.0",), (), (), (), ("cloud-init",)))
+    of_programs = [
+        text
+        for old, new in ((one, gate(between)), (gate(between), one))
+        for _, text in defences.news(old, new)
+        if "no rule of host-setup" in text
+    ]
+    assert of_programs == []
+    two = gate(defences_standing.rules(("0000:01:00.0",), (), (), (), ("glean",)))
+    assert bool(list(defences.news(gate(between), two))) is bool(between.seekers)
+
+
 USED = AllowanceUsed(SLOT.address, "uuid-1", "ada", "3 a.m.", "2026-11-20T03:00:00Z")
 
 

@@ -155,7 +155,9 @@ def _plan(arguments: argparse.Namespace, before: setup.Setup | None) -> _Plan:
     if arguments.disable_cloud_init:
         changes.append(hostrules.cloud_init_off(root))
         off = ("cloud-init",)
-    warnings += [each.line for each in seekers.found(Host(root)) if each.name not in off]
+    found = seekers.found(Host(root))
+    warnings += [each.line for each in found.programs if each.name not in off]
+    warnings += found.unclear
     missed, question = _left_out(arguments)
     warnings += filter(None, (missed, question))
     # Without settings it is needed only to remove a file of ours.

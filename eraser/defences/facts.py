@@ -102,12 +102,13 @@ def _remember(libvirt: LibvirtSeen, apart: Apart) -> None:
 def _rules(host: Host, setup: Setup | None, drift: Callable[[], tuple[str, ...]]) -> DefenceSeen:
     if setup is None:
         return standing.rules(None, ())
+    found = seekers.found(host)
     return standing.rules(
         setup.slots,
         drift(),
         setup.pending,
-        iommu.unprotected(host, setup.slots),
-        tuple(each.name for each in seekers.found(host)),
+        (*iommu.unprotected(host, setup.slots), *found.unclear),
+        tuple(each.name for each in found.programs),
     )
 
 

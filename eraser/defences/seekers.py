@@ -7,7 +7,7 @@ and what a tenant wrote there is acted on: no rule by address keeps them off, so
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from eraser.host.sysfs import Host
@@ -56,46 +56,26 @@ class Seeker:
         return f"{self.name} asks no udev: {self.does}; {self.instead}"
 
 
-def found(host: Host) -> tuple[Seeker, ...]:
-    """Those that run here, by what its files say. Raises ``OSError``."""
-    return tuple(_found(host))
+@dataclass(frozen=True)
+class Found:
+    """Those that run here, by what the host's files say."""
+
+    programs: tuple[Seeker, ...]
+    unclear: tuple[str, ...]
+    """For people: of which that cannot be told, and why."""
 
 
-def _found(host: Host) -> Iterator[Seeker]:
-    if _cloud_init(host):
-        yield Seeker(
-            "cloud-init",
-            "at the next boot it runs, as root, what lies on a tenant's drive under the label "
-            "config-2 or cidata",
-            f"disable it ('nvme-eraser host-setup --disable-cloud-init' writes {CLOUD_INIT_OFF}), "
-            "or pin datasource_list to sources that read no disk",
-        )
-    if _glean(host):
-        yield Seeker(
-            "glean",
-            "at boot it takes root's SSH keys and the network's configuration from a tenant's "
-            "drive with the label config-2",
-            "remove it, or mask its units",
-        )
-    if _os_prober(host):
-        yield Seeker(
-            "os-prober",
-            "at each update-grub it mounts what is on tenants' drives and puts systems from there "
-            "into the boot menu",
-            "remove it, or write GRUB_DISABLE_OS_PROBER=true into /etc/default/grub",
-        )
-    if _wanted(host, "zfs-import-scan.service") and not _filled(host, "/etc/zfs/zpool.cache"):
-        yield Seeker(
-            "zfs-import-scan",
-            "at boot it imports any pool that a tenant left",
-            "'systemctl disable zfs-import-scan'; zfs-import-cache imports your own",
-        )
-    if _root_by_label(host):
-        yield Seeker(
-            "initramfs (root=LABEL)",
-            "at boot it takes a tenant's file system with the label of this host's root for that",
-            "name the root by its UUID on the kernel's command line and in /etc/fstab",
-        )
+def found(host: Host) -> Found:
+    """Looks for each. What cannot be read is told: it costs nothing else that a person waits for."""
+    programs: list[Seeker] = []
+    unclear: list[str] = []
+    for runs, seeker in _LOOKS:
+        try:
+            if runs(host):
+                programs.append(seeker)
+        except OSError as error:
+            unclear.append(f"whether {seeker.name} runs here cannot be told: {error}")
+    return Found(tuple(programs), tuple(unclear))
 
 
 def _root_by_label(host: Host) -> bool:
@@ -146,6 +126,10 @@ def _os_prober(host: Host) -> bool:
     return not said or said[-1] != "true"
 
 
+def _zfs_scan(host: Host) -> bool:
+    return _wanted(host, "zfs-import-scan.service") and not _filled(host, "/etc/zfs/zpool.cache")
+
+
 def _installed(host: Host, unit: str) -> bool:
     return any(host.path(f"{place}/{unit}").exists() for place in _UNITS)
 
@@ -187,3 +171,51 @@ def _names(host: Host, place: str) -> list[str]:
         return host.children(place)
     except NotADirectoryError:
         return []
+
+
+_LOOKS: tuple[tuple[Callable[[Host], bool], Seeker], ...] = (
+    (
+        _cloud_init,
+        Seeker(
+            "cloud-init",
+            "at the next boot it runs, as root, what lies on a tenant's drive under the label "
+            "config-2 or cidata",
+            f"disable it ('nvme-eraser host-setup --disable-cloud-init' writes {CLOUD_INIT_OFF}), "
+            "or pin datasource_list to sources that read no disk",
+        ),
+    ),
+    (
+        _glean,
+        Seeker(
+            "glean",
+            "at boot it takes root's SSH keys and the network's configuration from a tenant's "
+            "drive with the label config-2",
+            "remove it, or mask its units",
+        ),
+    ),
+    (
+        _os_prober,
+        Seeker(
+            "os-prober",
+            "at each update-grub it mounts what is on tenants' drives and puts systems from there "
+            "into the boot menu",
+            "remove it, or write GRUB_DISABLE_OS_PROBER=true into /etc/default/grub",
+        ),
+    ),
+    (
+        _zfs_scan,
+        Seeker(
+            "zfs-import-scan",
+            "at boot it imports any pool that a tenant left",
+            "'systemctl disable zfs-import-scan'; zfs-import-cache imports your own",
+        ),
+    ),
+    (
+        _root_by_label,
+        Seeker(
+            "initramfs (root=LABEL)",
+            "at boot it takes a tenant's file system with the label of this host's root for that",
+            "name the root by its UUID on the kernel's command line and in /etc/fstab",
+        ),
+    ),
+)

@@ -30,7 +30,7 @@ def enable(root: Path, unit: str, by: str = "cloud-init.target") -> None:
 
 
 def names(root: Path) -> list[str]:
-    return [each.name for each in seekers.found(Host(root))]
+    return [each.name for each in seekers.found(Host(root)).programs]
 
 
 @pytest.fixture
@@ -44,11 +44,11 @@ def cloud(tmp_path: Path) -> Path:
 
 
 def test_a_host_without_any_of_them(tmp_path: Path) -> None:
-    assert seekers.found(Host(tmp_path)) == ()
+    assert seekers.found(Host(tmp_path)) == seekers.Found((), ())
 
 
 def test_cloud_init_as_it_is_installed(cloud: Path) -> None:
-    (found,) = seekers.found(Host(cloud))
+    (found,) = seekers.found(Host(cloud)).programs
     assert found.name == "cloud-init"
     assert "--disable-cloud-init" in found.line
 
@@ -162,3 +162,12 @@ def test_what_is_no_directory_or_no_file_says_nothing(cloud: Path) -> None:
     put(cloud, "/etc/systemd/system/odd.wants")
     (cloud / "etc/cloud/cloud.cfg.d/x.cfg").mkdir(parents=True)
     assert names(cloud) == ["cloud-init"]
+
+
+def test_one_that_cannot_be_looked_at_hides_no_other(cloud: Path) -> None:
+    put(cloud, "/usr/bin/os-prober")
+    link(cloud, "/etc/default/grub", "grub")
+    found = seekers.found(Host(cloud))
+    assert [each.name for each in found.programs] == ["cloud-init"]
+    (unclear,) = found.unclear
+    assert unclear.startswith("whether os-prober runs here cannot be told: ")

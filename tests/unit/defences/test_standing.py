@@ -412,6 +412,21 @@ def test_host_setup_disables_cloud_init_only_where_it_is_told_to(
     assert machine.look(made)[Defence.RULES].seekers == ""
 
 
+def test_a_file_that_cannot_be_read_keeps_no_rules_from_being_written(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.put("/usr/bin/os-prober", "")
+    (machine.root / "etc/default").mkdir(parents=True)
+    (machine.root / "etc/default/grub").symlink_to("grub")
+    argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root), "-f", "json"]
+    assert cli.main([*argv, "--no-gate"]) == 0
+    warnings = json.loads(capsys.readouterr().out)["warnings"]
+    assert any(each.startswith("whether os-prober runs here") for each in warnings)
+    found = machine.look(setup.load(machine.state))[Defence.RULES]
+    assert found.standing is DefenceStanding.PRESENT
+    assert "whether os-prober runs here" in found.detail
+
+
 def test_rules_that_were_not_loaded_are_not_known_to_stand(machine: Machine) -> None:
     made = setup.Setup(("0000:01:00.0",), pending=("udevadm control --reload",))
     found = machine.look(made)[Defence.RULES]

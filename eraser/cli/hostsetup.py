@@ -12,6 +12,7 @@ from pathlib import Path
 import eraser
 from eraser.cli.output import add_format, show
 from eraser.defences import (
+    dropped,
     facts,
     hostrules,
     leftout,
@@ -60,6 +61,8 @@ class _Plan:
     """All files of ours, also those that are as they should be."""
     left_out: str
     """Slots that the gate knows and that are not named; empty where there are none."""
+    drops: dropped.Drops
+    """What persons took from host-setup, this run's too."""
     left: tuple[str, ...]
     """Commands that an earlier run left undone: they are due again, though their files are
     unchanged."""
@@ -84,7 +87,8 @@ def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
     parser.add_argument(
         "--fewer",
         action="store_true",
-        help="drop the rules of slots that an earlier run was given and this one is not",
+        help="drop the rules of slots that an earlier run was given and this one is not; these, and "
+        "those that the gate alone knows, are no slots any more",
     )
     doing = parser.add_mutually_exclusive_group()
     doing.add_argument("--dry-run", action="store_true", help="show the changes only")
@@ -158,8 +162,8 @@ def _plan(arguments: argparse.Namespace, before: setup.Setup | None) -> _Plan:
     found = seekers.found(Host(root))
     warnings += [each.line for each in found.programs if each.name not in off]
     warnings += found.unclear
-    missed, question = _left_out(arguments)
-    warnings += filter(None, (missed, question))
+    drops, missed, asked = _left_out(arguments, before)
+    warnings += asked
     # Without settings it is needed only to remove a file of ours.
     hook = hostrules.hook(settings, root)
     if settings is not None or hook.needed:
@@ -169,18 +173,51 @@ def _plan(arguments: argparse.Namespace, before: setup.Setup | None) -> _Plan:
             "no libvirt on this host, so no hook is installed; run host-setup again if one comes"
         )
     left = () if before is None else hostrules.still_due(before.pending, root)
-    return _Plan(settings, tuple(changes), missed, left, tuple(warnings))
+    return _Plan(settings, tuple(changes), missed, drops, left, tuple(warnings))
 
 
-def _left_out(arguments: argparse.Namespace) -> tuple[str, str]:
-    """Of NVMe drives that are not named: which are slots, in words, and what to ask of others."""
+def _left_out(
+    arguments: argparse.Namespace, before: setup.Setup | None
+) -> tuple[dropped.Drops, str, list[str]]:
+    """What persons dropped; of NVMe drives that are not named which are slots, in words; and all
+    that is to be told of those."""
+    host, state_dir = Host(arguments.root), _state_dir(arguments)
     given = {pci_address(slot) for slot in arguments.pci}
+    drops = _drops(arguments)
+    fewer = set(before.slots if before and arguments.fewer else ()) - given
     try:
-        found = leftout.find(Host(arguments.root), _state_dir(arguments), given)
+        drops = drops.renewed(state_dir, given, fewer)
+        found = leftout.find(host, state_dir, given, drops)
+        if arguments.fewer:
+            # Also what the gate alone knows: an earlier release wrote down nobody's word.
+            fewer.update(found.slots)
+            drops = drops.renewed(state_dir, given, fewer)
+            found = leftout.find(host, state_dir, given, drops)
+            # A guest's drive is there: nobody's word makes that none.
+            fewer.difference_update(found.slots)
+            drops = drops.renewed(state_dir, {*given, *found.slots}, ())
     except (EraserError, OSError) as error:
         # Whatever is wrong with the gate's files, the rules have to be written.
-        return "", f"whether a slot is left out cannot be told: {error}"
-    return found.line, found.question
+        return drops, "", [f"whether a slot is left out cannot be told: {error}"]
+    taken = f"{', '.join(sorted(fewer))}: no slots from now on (--fewer)" if fewer else ""
+    return drops, found.line, [each for each in (taken, found.line, found.question) if each]
+
+
+def _drops(arguments: argparse.Namespace) -> dropped.Drops:
+    """Those of the runs before; none where they are damaged."""
+    try:
+        return dropped.load(_state_dir(arguments))
+    except BadInputError:
+        return dropped.Drops()  # this run writes them anew
+
+
+def _keep_drops(arguments: argparse.Namespace, drops: dropped.Drops) -> None:
+    try:
+        same = dropped.load(_state_dir(arguments)) == drops
+    except BadInputError:
+        same = False
+    if not same:
+        dropped.save(_state_dir(arguments), drops)
 
 
 def _tell_plan(arguments: argparse.Namespace, plan: _Plan) -> None:
@@ -206,6 +243,8 @@ def _apply(
     root: Path = arguments.root
     slots = tuple(sorted({pci_address(slot) for slot in arguments.pci}))
     lines = tuple(dict.fromkeys((*hostrules.reloads(plan.changes), *plan.left)))
+    # Before the record without them: a run that is cut off in between leaves no slot unexplained.
+    _keep_drops(arguments, plan.drops)
     if _running(root):
         # Written down first: a host that stops in between has files that do not count yet.
         made = setup.Setup(slots, plan.settings, before.told if before else (), lines)

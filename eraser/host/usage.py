@@ -162,17 +162,23 @@ def swapping(host: Host, nodes: Iterable[Node]) -> Iterator[str]:
 def stacked(host: Host, nodes: Iterable[Node]) -> Iterator[str]:
     """One reason per md, dm, bcache, loop or btrfs device on top. Raises ``OSError``."""
     known = tuple(node for node in nodes if node.block)
+    yield from held(host, known)
+    for loop in host.children("/sys/block"):
+        backing = _small(host, f"/sys/block/{loop}/loop/backing_file")
+        # A loop device over the drive is no holder in sysfs.
+        if backing and _is_behind(host, loop, backing, known):
+            yield f"{backing} is behind the loop device {loop}"
+
+
+def held(host: Host, nodes: Iterable[Node]) -> Iterator[str]:
+    """Those of :func:`stacked` that sysfs alone tells. Raises ``OSError``."""
+    known = tuple(node for node in nodes if node.block)
     for node in known:
         directory = f"/sys/class/block/{node.name}"
         for holder in host.children(f"{directory}/holders"):
             yield f"{node.name} is part of {_holder(host, holder)}"
         if host.path(f"{directory}/bcache").exists():
             yield f"{node.name} is part of bcache"
-    for loop in host.children("/sys/block"):
-        backing = _small(host, f"/sys/block/{loop}/loop/backing_file")
-        # A loop device over the drive is no holder in sysfs.
-        if backing and _is_behind(host, loop, backing, known):
-            yield f"{backing} is behind the loop device {loop}"
     names = {node.name for node in known}
     for volume in host.children("/sys/fs/btrfs"):
         # btrfs registers no holders for its members, only this list.

@@ -19,7 +19,7 @@ from eraser.agent.gate_status import MAX_NAME, MAX_REASON, GateStatus
 from eraser.agent.hoststate import keygen
 from eraser.cli import gate as cli_gate
 from eraser.clock import MACHINE
-from eraser.defences import setup
+from eraser.defences import dropped, setup
 from eraser.errors import DriveError
 from eraser.host import openers, usage
 from eraser.host.sysfs import Host
@@ -37,7 +37,7 @@ from eraser.protocol.ticket import (
     GateTestimony,
 )
 from eraser.state import hostcard
-from tests.unit.ownership.parts import ADDRESS, AT, KEPT, MINE, OTHER_ADDRESS, OWNER, THEIRS
+from tests.unit.ownership.parts import ADDRESS, AT, DRIVE, KEPT, MINE, OTHER_ADDRESS, OWNER, THEIRS
 
 THIRD = "0000:03:00.0"
 
@@ -295,6 +295,91 @@ def test_a_slot_that_host_setup_was_not_given_is_named(
     capsys.readouterr()
     assert cli.main([*argv[:2], OTHER_ADDRESS, *argv[2:], "--check"]) == 0
     assert "without rules" not in capsys.readouterr().out
+
+
+def test_an_erase_by_hand_makes_no_slot_of_a_drive(rig: Rig) -> None:
+    argv = ["host-setup", "--pci", ADDRESS, "--no-gate", "--root", str(rig.root)]
+    assert cli.main(argv) == 0
+    rig.book(SlotEntry(THIRD, place="boot-0/9", took=DRIVE))
+    assert rig.witness.defences()[3].standing is DefenceStanding.PRESENT
+
+
+def test_a_slot_that_was_dropped_is_none_until_somebody_has_it_again(
+    rig: Rig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def standing() -> DefenceStanding:
+        return rig.witness.defences()[3].standing
+
+    argv = ["host-setup", "--no-gate", "--root", str(rig.root), "--pci", ADDRESS]
+    assert cli.main([*argv, OTHER_ADDRESS, THIRD]) == 0
+    rig.book(SlotEntry(OTHER_ADDRESS, ticket=KEPT), SlotEntry(THIRD, owner=OWNER))
+    order = hostcard.order_file(rig.state, OTHER_ADDRESS)
+    order.parent.mkdir(parents=True, exist_ok=True)
+    order.write_text("an order")
+    capsys.readouterr()
+    assert cli.main([*argv, THIRD, "--fewer"]) == 0
+    assert f"{OTHER_ADDRESS}: no slots from now on" in capsys.readouterr().out
+    assert standing() is DefenceStanding.PRESENT
+    assert cli.main([*argv, THIRD, "--check"]) == 0
+    assert "without rules" not in capsys.readouterr().out, "a person answered that"
+    order.write_text("a newer one")
+    assert standing() is DefenceStanding.ABSENT
+    assert cli.main([*argv, THIRD, "--fewer"]) == 0
+    assert standing() is DefenceStanding.PRESENT
+    rig.book(SlotEntry(OTHER_ADDRESS, owner=replace(OWNER, identity=None)))
+    assert standing() is DefenceStanding.ABSENT
+    assert cli.main([*argv, THIRD, "--fewer"]) == 0
+    assert standing() is DefenceStanding.ABSENT, "nobody's word makes a guest's drive none"
+    rig.book(SlotEntry(OTHER_ADDRESS, ticket=KEPT))
+    assert standing() is DefenceStanding.ABSENT, "nor later"
+    assert cli.main([*argv, OTHER_ADDRESS, THIRD]) == 0
+    assert dropped.load(rig.state) == dropped.Drops()
+
+
+def test_what_an_earlier_release_dropped_is_dropped_by_one_more_run(rig: Rig) -> None:
+    argv = ["host-setup", "--no-gate", "--root", str(rig.root), "--pci", ADDRESS]
+    assert cli.main(argv) == 0
+    rig.book(SlotEntry(THIRD, ticket=KEPT))
+    rules = rig.witness.defences()[3]
+    assert (rules.standing, "--fewer" in rules.detail) == (DefenceStanding.ABSENT, True)
+    assert "exempt" not in rules.detail, "it would open the address to any guest"
+    assert cli.main([*argv, "--fewer"]) == 0
+    assert rig.witness.defences()[3].standing is DefenceStanding.PRESENT
+
+
+def test_drops_that_cannot_be_read_are_unknown_until_host_setup_ran(rig: Rig) -> None:
+    argv = ["host-setup", "--no-gate", "--root", str(rig.root), "--pci", ADDRESS]
+    assert cli.main(argv) == 0
+    rig.put("var/lib/nvme-eraser/gate/no-slots.json", "{")
+    assert rig.witness.defences()[3].standing is DefenceStanding.UNKNOWN
+    assert cli.main(argv) == 0
+    assert rig.witness.defences()[3].standing is DefenceStanding.PRESENT
+
+
+@pytest.mark.parametrize("use", ["md", "dm", "mount", "swap"])
+def test_a_drive_that_the_host_uses_is_no_slot_unless_a_guest_has_it(rig: Rig, use: str) -> None:
+    """The host's data drive, at the address that a slot had before the last boot."""
+    argv = ["host-setup", "--no-gate", "--root", str(rig.root), "--pci", ADDRESS]
+    assert cli.main(argv) == 0
+    below = f"sys/bus/pci/devices/{THIRD}/nvme/nvme2"
+    for place, numbers in ((below, "240:2"), (f"{below}/nvme2n1", "259:9")):
+        rig.put(f"{place}/dev", numbers)
+    rig.book(SlotEntry(THIRD, owner=OWNER))
+    assert rig.witness.defences()[3].standing is DefenceStanding.ABSENT
+    mountinfo = "29 1 259:9 / /srv rw - xfs /dev/nvme2n1 rw" if use == "mount" else ""
+    rig.put("proc/1/mountinfo", mountinfo)
+    (rig.root / "proc/1/ns").mkdir()
+    (rig.root / "proc/1/ns/mnt").symlink_to("mnt:[1]")
+    (rig.root / "proc/1/root").symlink_to("/")
+    rig.put("proc/swaps", "Filename Type" + "\n/dev/nvme2n1 partition 1 0 -2" * (use == "swap"))
+    rig.put("proc/cmdline", "ro")
+    if use in {"md", "dm"}:
+        rig.put(f"sys/class/block/nvme2n1/holders/{use}0/x", "")
+    assert rig.witness.defences()[3].standing is DefenceStanding.PRESENT
+    for file, text in (("address", THIRD), ("serial", "SN1  "), ("model", "Model   ")):
+        rig.put(f"sys/class/nvme/nvme2/{file}", text)
+    # What a tenant left on a drive without rules is assembled too.
+    assert rig.witness.defences()[3].standing is DefenceStanding.ABSENT
 
 
 def test_a_drive_that_somebody_has_is_known_at_whatever_address_a_boot_gave_it(rig: Rig) -> None:

@@ -87,8 +87,8 @@ def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
     parser.add_argument(
         "--fewer",
         action="store_true",
-        help="drop the rules of slots that an earlier run was given and this one is not; these, and "
-        "those that the gate alone knows, are no slots any more",
+        help="drop the rules of slots that an earlier run was given and this one is not; these, "
+        "and those that the gate alone knows, are no slots any more",
     )
     doing = parser.add_mutually_exclusive_group()
     doing.add_argument("--dry-run", action="store_true", help="show the changes only")

@@ -66,7 +66,7 @@ class Found:
 
 
 def found(host: Host) -> Found:
-    """Looks for each. What cannot be read is told: it costs nothing else that a person waits for."""
+    """Looks for each; what cannot be read of one is told, and hides no other."""
     programs: list[Seeker] = []
     unclear: list[str] = []
     for runs, seeker in _LOOKS:

@@ -43,6 +43,8 @@ class Api(NovaApiStandIn):
         self.actions = {}
         self.requests = []
         self.status = 200
+        self.refuses = {}
+        self.admin = True
         self._page = 1000
         self.url = ""
 

@@ -507,6 +507,8 @@ def test_host_setup_writes_down_once_that_it_saw_the_hook(
 ) -> None:
     Shell(monkeypatch)
     monkeypatch.setattr(daemons, "tell_to_look", lambda _process: None)
+    # A daemon that has only just started would be waited for.
+    monkeypatch.setattr(setup, "GROWN_UP", 0.0)
     argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root)]
     argv += ["--library", "/usr/lib"]
     assert sightings.load(machine.state) == sightings.Sightings()
@@ -521,7 +523,7 @@ def test_host_setup_writes_down_once_that_it_saw_the_hook(
     machine.put("/proc/sys/kernel/random/boot_id", "boot-2\n")
     assert cli.main(argv) == 0
     assert sightings.load(machine.state).hooks == (seen,)
-    machine.process(7, "libvirtd", started=500)
+    machine.process(7, "libvirtd")
     found = machine.look(setup.load(machine.state), seen=sightings.load(machine.state))
     assert found[Defence.LOADED].standing is DefenceStanding.PRESENT
     machine.hook_file.chmod(0o700)

@@ -144,10 +144,10 @@ class DelayMeter:
         if line.at > self._clock():
             # When it was seen, nobody knows.
             return None
-        server = self._store.server_behind(server)
+        consumer, server = server, self._store.server_behind(server)
         let_go = self._nova.deleted_at(server)
         # One that had moved away may have been deleted since.
-        if let_go is None or let_go > line.at:
+        if let_go is None or (server != consumer and let_go > line.at):
             let_go = self._acted(server, line.at)
         return None if let_go is None else max((line.at - let_go).total_seconds(), 0.0)
 

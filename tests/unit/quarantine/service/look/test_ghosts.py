@@ -17,6 +17,7 @@ from quarantine.service.sweep.deleted_servers import DeletedServers
 from quarantine.service.sweep.orphan_guests import (
     AWAY_SECONDS,
     KEEP_SECONDS,
+    LEFT_OVER_SECONDS,
     HostFacts,
     OrphanGuestCheck,
     ghosts,
@@ -336,12 +337,19 @@ def test_a_cell_that_goes_down_between_two_questions_is_no_good_word(
     assert "is down" in haunted(door).of(SLOT, LONG)[0]
 
 
+@pytest.mark.parametrize("came", [False, True], ids=["", "it-moved-here"])
 @pytest.mark.parametrize("which", ["servers", "migrations"])
 def test_a_cell_that_is_down_for_one_list_alone_is_no_good_word(
-    nova: NovaApiStandIn, door: Compute, which: str, monkeypatch: pytest.MonkeyPatch
+    nova: NovaApiStandIn,
+    door: Compute,
+    which: str,
+    came: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each list asks all cells for itself: its compute service is up before and after it."""
     moving = which == "migrations"
+    if came:
+        nova.add_migration("old", "ghost", dest_compute=HOST, status="completed")
     nova.add_server("ghost", "cmp2" if moving else NODE)
     if moving:
         nova.add_migration("m", "ghost", source_compute=HOST, status="migrating")
@@ -377,6 +385,36 @@ def test_what_is_left_over_or_begins_is_no_sign_of_a_cell_that_is_down(
     assert check.of(SLOT, LONG) == ()
     again = nova.requests[first:]
     assert not any("gone" in path or "once" in path for path in again), "asked for ever"
+    # Who was none an hour ago may be one that is listed nowhere today.
+    clock.now += LEFT_OVER_SECONDS
+    first = len(nova.requests)
+    assert check.of(SLOT, LONG) == ()
+    assert any("gone" in path for path in nova.requests[first:])
+
+
+def test_what_a_cell_says_that_is_away_is_not_remembered(
+    nova: NovaApiStandIn, door: Compute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server is a 404 there that is marked as deleted, and its guest may run on."""
+    nova.add_server("hidden", NODE, deleted=True)
+    clock = Clock()
+    check = haunted(door, Tree({"hidden": CPUS}), clock)
+    answer, row = door.compute_services, nova.services[0]
+    asked = [0]
+
+    def down_after_the_lists(host: str) -> Any:
+        asked[0] += 1
+        row["state"] = "up" if asked[0] == 1 else "down"
+        return answer(host)
+
+    monkeypatch.setattr(door, "compute_services", down_after_the_lists)
+    assert "is down" in check.of(SLOT, LONG)[0]
+    monkeypatch.setattr(door, "compute_services", answer)
+    row["state"] = "up"
+    clock.now += KEEP_SECONDS
+    first = len(nova.requests)
+    check.of(SLOT, LONG)
+    assert any("hidden" in path for path in nova.requests[first:])
 
 
 def test_a_server_of_two_drives_that_holds_one_is_a_ghost_for_the_other(

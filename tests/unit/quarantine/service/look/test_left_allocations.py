@@ -134,9 +134,14 @@ def test_whose_a_migration_is_that_we_saw_first_is_learned(site: Site, status: s
     site.used_by("move")
     site.used_by("stranger", 2)
     assert site.store.server_behind("move") == "move"
+    site.store.note_server("move", "project", "user")
     for _ in range(2):
         site.turn(DOUBT_SECONDS)
     assert site.store.server_behind("move") == "server"
+    # What was known of the migration is so of its server, which alone is one.
+    owner = site.store.server("server")
+    assert (owner.project, owner.user) == ("project", "user") if owner else False
+    assert [line.uuid for line in site.store.server_page(limit=9)] == ["server"]
     assert site.store.server_behind("stranger") == "stranger"
 
 

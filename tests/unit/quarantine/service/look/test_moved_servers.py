@@ -52,6 +52,11 @@ class Nova:
             raise UnavailableError("Nova is away")
         return [move for move in self.moves if move.server == server]
 
+    def server(self, _uuid: str) -> None:
+        """None of its own: a cell that is away is another test's."""
+        if self.away:
+            raise UnavailableError("Nova is away")
+
 
 class Site:
     """One slot's drive, clean and on offer; a cloud that moves it, and hosts that erase it."""

@@ -131,9 +131,16 @@ def test_a_server_that_is_still_there_let_go_by_its_last_action(
     assert (meter.delays.count, meter.delays.seconds) == (1, 30.0)
 
 
-def test_what_a_migration_held_was_let_go_of_by_its_server(world: World, meter: DelayMeter) -> None:
+@pytest.mark.parametrize("deleted", [False, True], ids=["", "deleted-since"])
+def test_what_a_migration_held_was_let_go_of_by_its_server(
+    world: World,
+    meter: DelayMeter,
+    deleted: bool,
+) -> None:
     meter.turn()
     world.store.note_move("migration", "moved")
+    if deleted:
+        world.deleted["moved"] = START + timedelta(seconds=55)
     world.actions["moved"] = InstanceAction("confirmResize", START, START + timedelta(seconds=20))
     world.later(50)
     world.released("migration")

@@ -100,7 +100,7 @@ class Controller(HeldController, AdminQueue):
         )
 
     def command_set(self, nsid: int) -> int:
-        """CSI of an active namespace: the NVM command set where the drive refuses to tell. Raises
+        """CSI of an active namespace: the NVM command set where the drive does not tell. Raises
         :class:`DriveError`."""
         what = f"the descriptors of namespace {nsid}"
         try:
@@ -109,7 +109,8 @@ class Controller(HeldController, AdminQueue):
             if error.status is None:
                 raise
             return NVM_COMMAND_SET
-        return spec.command_set(raw)
+        found = spec.command_set(raw)
+        return NVM_COMMAND_SET if found is None else found
 
     def active_namespaces(self) -> tuple[int, ...]:
         """NSIDs attached to this controller (CNS 02h). Raises :class:`DriveError`."""

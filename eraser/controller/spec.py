@@ -11,7 +11,6 @@ import enum
 from dataclasses import dataclass
 
 from eraser.errors import DriveError
-from eraser.protocol.profile import NVM_COMMAND_SET
 
 IDENTIFY_BYTES = 4096
 LOG_BYTES = 512
@@ -427,9 +426,9 @@ class SmartLog:
         )
 
 
-def command_set(raw: bytes) -> int:
+def command_set(raw: bytes) -> int | None:
     """CSI of a Namespace Identification Descriptor list (Base 2.0, 5.17.2.3): of NIDT 4h, which is
-    one byte; the NVM command set where the list does not name one.
+    one byte; None where the list does not name one.
 
     Each descriptor is NIDT, NIDL, two reserved bytes and NIDL bytes; an NIDL of 0 ends the list.
     Raises :class:`DriveError` where it is too short.
@@ -441,7 +440,7 @@ def command_set(raw: bytes) -> int:
         if (kind, length) == (_NIDT_COMMAND_SET, 1):
             return raw[at + 4]
         at += 4 + length
-    return NVM_COMMAND_SET
+    return None
 
 
 def namespace_list(raw: bytes) -> tuple[int, ...]:

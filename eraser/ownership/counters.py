@@ -11,7 +11,7 @@ from eraser.protocol.ticket import Counters, units_of
 def since_report(then: Counters, now: Counters, own_writes: int) -> str:
     """Why the drive was written to since its erase was reported; empty where it was not.
 
-    Its counters may lag behind the canaries that the case wrote. A drive that only lost the seal
+    Its counters may lag behind what the case wrote. A drive that only lost the seal
     (Global Data Erased), as some do with a reset, and counted nothing was not written to.
     """
     if back := _went_back(then, now):

@@ -16,7 +16,7 @@ TICKET_TYPE = "nvme-quarantine.ticket+json"
 RECEIPT_TYPE = "nvme-quarantine.ticket-receipt+json"
 
 _SECTORS_PER_CANARY = 8
-"""512-byte sectors of the 4 KiB that one of our own writes has."""
+"""512-byte sectors of the 4 KiB that one of our own writes has at the most."""
 
 _SECTORS_PER_UNIT = 1000
 """Data Units Written counts thousands of 512 bytes, rounded up (Base 2.0, 5.16.1.3)."""
@@ -59,8 +59,9 @@ class Ticket:
 
     ``order_id`` and ``generation`` are those of the case that the certificate is about: one case,
     one ticket, and the same one again is no second one. ``counters`` are those of the certified
-    report. ``own_writes`` is the number of writes that the case itself made (canaries): so far a
-    drive's counters may lag behind without anybody having written.
+    report. ``own_writes`` is the number of commands by which the case itself wrote, at the most
+    (:mod:`eraser.protocol.conclusions.ownwrites`): so far a drive's counters may lag behind without
+    anybody having written.
     """
 
     order_id: str

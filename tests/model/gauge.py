@@ -1,6 +1,6 @@
 """What a drive counts, and the habits by which honest drives differ: for :mod:`tests.model.meter`.
 
-The figures are of no drive: a case writes 1000 canaries, 8 units of a thousand sectors.
+The figures are of no drive: a case writes 1000 times at the most, 8 units of a thousand sectors.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from eraser.protocol.ticket import Counters
 from tests.model.world import CLEAN, GONE, NOWHERE
 
 OWN_WRITES = 1000
-"""Canaries of the case."""
+"""Of the case, at the most."""
 
 
 class Habit(enum.StrEnum):
@@ -27,7 +27,7 @@ class Habit(enum.StrEnum):
 
     @property
     def late(self) -> int:
-        """In how many portions it counts the canaries after its report."""
+        """In how many portions it counts what the case wrote, after its report."""
         return {Habit.LATE: 2, Habit.BARE_LATE: 1}.get(self, 0)
 
     @property
@@ -46,8 +46,8 @@ class Use(enum.StrEnum):
 
 
 _WRITES = {Use.BLOCK: (1, 0), Use.LONG: (1, 100), Use.MUCH: (100_000, 100_000)}
-_PORTION = (400, 4)
-"""Commands and units of a portion: two of them are less than the case's own."""
+_PORTION = (500, 4)
+"""Commands and units of a portion: two of them are all that a case may write."""
 NOTHING = Counters(0, 0, 0, None)
 
 

@@ -6,10 +6,10 @@ The host reads the drive again when it takes the ticket, so whatever was written
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from eraser.protocol import codec
+from eraser.protocol.conclusions import ownwrites
 from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.report import EraseReport
@@ -46,23 +46,8 @@ def build(order: EraseOrder, report: EraseReport, certificate: str) -> Ticket:
             power_cycles=report.health.power_cycles,
             global_data_erased=erased,
         ),
-        own_writes=report.verification.canaries_planted * _plantings(report),
+        own_writes=ownwrites.at_most(order.policy.verification, report),
     )
-
-
-def _plantings(report: EraseReport) -> int:
-    """How often the case may have planted its canaries; the report counts those of one time.
-
-    They go onto the drive before each command, for Format once for all namespaces, and again after
-    an interruption.
-    """
-    sanitized, formatted = 0, Counter[int]()
-    for method in report.methods:
-        if method.method.is_sanitize:
-            sanitized += method.attempts
-        else:
-            formatted[method.nsid] += method.attempts
-    return sanitized + max(formatted.values(), default=0) + report.resumed
 
 
 def read(record: SlotRecord, keys: Sequence[PublicKey]) -> Ticket:

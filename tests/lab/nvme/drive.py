@@ -185,7 +185,7 @@ class Drive:
 
     def reported_counters(self) -> Mapping[Counter, int]:
         """What log 02h is made from: the counters, or an older copy of them."""
-        now = time.monotonic()
+        now = self.clock()
         if now - self._reported_at >= self.profile.smart.lag_seconds or not self._reported:
             self._reported_at = now
             self._reported = {counter: self.counters[counter] for counter in Counter}

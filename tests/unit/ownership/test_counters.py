@@ -8,7 +8,7 @@ from eraser.ownership.counters import since_intake, since_report
 from eraser.protocol.ticket import Counters
 
 OWN = 1000
-"""Canaries of the case; 8 data units."""
+"""Writes of the case at the most; 8 data units."""
 
 
 def counters(gde: bool | None, writes: int = 5000, units: int = 300, cycles: int = 7) -> Counters:
@@ -23,7 +23,7 @@ CASES = [
     # The host was rebooted.
     (counters(True), counters(True, cycles=9), True, True),
     (counters(None), counters(None, cycles=9), True, True),
-    # Counters that lag behind the case's own canaries; the seal vouches for it.
+    # Counters that lag behind the case's own writes; the seal vouches for it.
     (counters(True), counters(True, 6000, 308), True, True),
     (counters(None), counters(None, 6000, 308), True, False),
     (counters(False), counters(False, 5001, 300), True, False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from eraser.protocol import codec
+from eraser.protocol.report import VisitRecord
 from eraser.protocol.ticket import TICKET_TYPE, Counters, Ticket, TicketReceipt, TicketState
 from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PrivateKey
@@ -22,14 +24,32 @@ from quarantine.service.issue import tickets
 from tests.unit.quarantine.testimony import (
     BLOCK,
     CRYPTO,
+    FACTS,
     FORMAT,
     HEALTH,
+    NAMESPACE,
     ORDER,
+    POLICY,
     RECORD,
     REPORT,
     log81,
 )
 
+PLANTING = (1025 + 2) + 129 * 7 + (129 + 2)
+"""Commands on sectors of 512 bytes: canaries with the ends, those by sector, those deallocated."""
+VISIT = 2 * 4 * (2 + 256) - 2 * (256 - 144)
+"""Two rounds of four acts with the ends, of which writes of 4 KiB go onto an eighth of all."""
+VISITS = (VisitRecord(1, True, (), ()), VisitRecord(2, False, (), ()))
+OTHER_LAYOUT = replace(FACTS, namespaces=(replace(NAMESPACE, nsid=2),))
+
+
+def most(plantings: int, visits: int) -> int:
+    """With a sixteenth on top."""
+    return math.ceil((plantings * PLANTING + visits * VISIT) * 17 / 16)
+
+
+MOST = most(2, 0)
+UNITS = math.ceil(MOST * 8 / 1000)
 KEY = PrivateKey.generate()
 DIGEST = "c" * 64
 TICKET = ticket_rules.build(ORDER, REPORT, DIGEST)
@@ -69,7 +89,7 @@ def test_a_ticket_has_the_ids_of_its_case_and_the_drives_own_counters() -> None:
             incarnation=ORDER.incarnation,
             certificate=DIGEST,
             counters=Counters(HEALTH.host_write_commands, HEALTH.data_units_written, 12, True),
-            own_writes=2 * 1024,
+            own_writes=MOST,
         )
         == TICKET
     )
@@ -90,21 +110,40 @@ def test_global_data_erased_is_the_last_methods(methods: Any, erased: bool | Non
 
 
 @pytest.mark.parametrize(
-    ("changes", "times"),
+    ("changes", "plantings", "visits"),
     [
-        ({"methods": (CRYPTO, BLOCK)}, 2),
-        ({"methods": (CRYPTO, replace(BLOCK, attempts=3))}, 4),
-        ({"methods": (CRYPTO, BLOCK), "resumed": 1}, 3),
+        ({"methods": (CRYPTO, BLOCK)}, 2, 0),
+        # An older host visits nothing; what follows the last method writes nothing.
+        ({"methods": (CRYPTO, BLOCK), "visits": VISITS}, 2, 1),
+        ({"methods": (CRYPTO, replace(BLOCK, attempts=3))}, 4, 0),
+        # A run that died may have planted, and visited, and nothing tells of it.
+        ({"methods": (CRYPTO, BLOCK), "visits": VISITS, "resumed": 1}, 3, 2),
         # One planting for the Formats of all namespaces.
-        ({"methods": (replace(FORMAT, nsid=1), replace(FORMAT, nsid=2))}, 1),
-        ({"methods": (BLOCK, replace(FORMAT, nsid=1))}, 2),
+        ({"methods": (replace(FORMAT, nsid=1), replace(FORMAT, nsid=2))}, 1, 0),
+        ({"methods": (BLOCK, replace(FORMAT, nsid=1))}, 2, 0),
+        # Those of the layout that was found, and those of the one that was restored.
+        ({"methods": (replace(FORMAT, nsid=2), FORMAT), "facts_before": OTHER_LAYOUT}, 2, 0),
     ],
 )
-def test_canaries_are_the_cases_own_writes_each_time_that_they_were_planted(
-    changes: dict[str, Any], times: int
+def test_what_the_case_wrote_is_its_own_each_time_that_it_did(
+    changes: dict[str, Any], plantings: int, visits: int
 ) -> None:
     ticket = ticket_rules.build(ORDER, replace(REPORT, **changes), DIGEST)
-    assert ticket.own_writes == times * 1024
+    assert ticket.own_writes == most(plantings, visits)
+
+
+def test_a_policy_without_canaries_has_no_writes_of_its_own() -> None:
+    policy = replace(POLICY, verification=replace(POLICY.verification, canaries=0))
+    report = replace(REPORT, visits=VISITS)
+    assert ticket_rules.build(replace(ORDER, policy=policy), report, DIGEST).own_writes == 0
+
+
+def test_no_report_that_can_be_read_has_figures_that_cannot() -> None:
+    """Namespaces that do not describe themselves get no canary."""
+    nothing = replace(FACTS, namespaces=(replace(NAMESPACE, blocks=0, block_bytes=0),))
+    for facts in (None, nothing, replace(FACTS, namespaces=())):
+        changed = replace(REPORT, facts_before=facts, facts_after=facts)
+        assert ticket_rules.build(ORDER, changed, DIGEST).own_writes == 0
 
 
 def test_a_report_without_counters_makes_no_ticket() -> None:
@@ -145,18 +184,18 @@ def test_a_stored_ticket_of_another_key_or_case_is_not_sent(changes: dict[str, A
     [
         (VALID, ReceiptRuling.READY),
         # The case's own writes may be counted late, and hosts reboot.
-        (counted(host_write_commands=HEALTH.host_write_commands + 2048), ReceiptRuling.READY),
+        (counted(host_write_commands=HEALTH.host_write_commands + MOST), ReceiptRuling.READY),
         (counted(power_cycles=99, global_data_erased=False), ReceiptRuling.READY),
         # Somebody else's are not, nor do counters go back.
-        (counted(host_write_commands=HEALTH.host_write_commands + 2049), ReceiptRuling.HOLD),
+        (counted(host_write_commands=HEALTH.host_write_commands + MOST + 1), ReceiptRuling.HOLD),
         (counted(host_write_commands=HEALTH.host_write_commands - 1), ReceiptRuling.HOLD),
         (
             counted(host_write_commands=HEALTH.host_write_commands + 1, global_data_erased=False),
             ReceiptRuling.HOLD,
         ),
-        # Some drives count commands late or never, and units at once: 16,384 sectors are theirs.
-        (counted(data_units_written=HEALTH.data_units_written + 17), ReceiptRuling.READY),
-        (counted(data_units_written=HEALTH.data_units_written + 18), ReceiptRuling.HOLD),
+        # Some drives count commands late or never, and units at once: 8 sectors are of each.
+        (counted(data_units_written=HEALTH.data_units_written + UNITS), ReceiptRuling.READY),
+        (counted(data_units_written=HEALTH.data_units_written + UNITS + 1), ReceiptRuling.HOLD),
         (counted(data_units_written=HEALTH.data_units_written - 1), ReceiptRuling.HOLD),
         (
             counted(data_units_written=HEALTH.data_units_written + 1, global_data_erased=False),

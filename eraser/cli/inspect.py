@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from eraser.cli.output import add_format, printable, show
+from eraser.cli.output import add_format, printable, show, tell_blind
 from eraser.controller.nvme import open_controller
 from eraser.controller.spec import SanitizeLog
 from eraser.drive import health
@@ -88,8 +88,10 @@ def run(arguments: argparse.Namespace) -> int:
         limits = Limits(command=arguments.command_timeout)
     except ValueError as error:
         raise BadInputError(str(error)) from error
+    host = Host()
+    tell_blind(host)
     controller = open_controller(
-        Host(), address, timeout=limits.command, command_timeout=limits.command, by_ioctl=True
+        host, address, timeout=limits.command, command_timeout=limits.command, by_ioctl=True
     )
     # All of it in one session: it is about one drive, and the rest needs none.
     with controller:

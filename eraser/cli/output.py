@@ -21,6 +21,8 @@ from eraser.errors import (
     IdentityError,
     InUseError,
 )
+from eraser.host import proc
+from eraser.host.sysfs import Host
 from eraser.protocol import codec
 from eraser.protocol.report import EraseReport, Outcome, Step, Verdict
 
@@ -52,6 +54,12 @@ _OUTCOMES = {
     Outcome.NO_METHOD: EXIT_NO_METHOD,
     Outcome.ABSENT: DriveError.exit_code,
 }
+
+
+def tell_blind(host: Host) -> None:
+    """Says where an erase would be refused, for what only reads a drive goes on there."""
+    if why := proc.blind(host):
+        print(f"nvme-eraser: from here no drive is erased: {why}", file=sys.stderr)
 
 
 def exit_code(report: EraseReport) -> int:

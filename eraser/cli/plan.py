@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 
 from eraser.cli import policyfile
-from eraser.cli.output import EXIT_NO_METHOD, add_format, show
+from eraser.cli.output import EXIT_NO_METHOD, add_format, show, tell_blind
 from eraser.controller.nvme import open_controller
 from eraser.drive.inspect import described
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
@@ -94,8 +94,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise BadInputError(str(error)) from error
     policy = policyfile.policy(arguments)
     policyfile.tell(policy)
-    limit = policy.limits.command
-    with open_controller(Host(), address, timeout=limit, command_timeout=limit) as controller:
+    limit, host = policy.limits.command, Host()
+    tell_blind(host)
+    with open_controller(host, address, timeout=limit, command_timeout=limit) as controller:
         identify = controller.identify()
         targets = tuple(
             FormatTarget.of(nsid, namespace)

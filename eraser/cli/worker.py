@@ -6,9 +6,14 @@ import argparse
 import logging
 import socket
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from eraser.errors import BadInputError
 from eraser.protocol import codec
 from eraser.state.case_files import DEFAULT_STATE_DIR
+
+if TYPE_CHECKING:
+    from eraser.host.sysfs import Host
 
 DEFAULT_CONFIG = Path("/etc/nvme-eraser/worker.conf")
 
@@ -43,15 +48,24 @@ def run(arguments: argparse.Namespace) -> int:
         card = hoststate.keygen(arguments.state_dir, arguments.host)
         print(codec.canonical(card).decode())
         return 0
+    from eraser.host.sysfs import Host
+
+    serve(arguments.config_file or [DEFAULT_CONFIG], Host())
+    return 0
+
+
+def serve(config_files: list[Path], host: Host) -> None:
+    """Runs the worker of ``host`` until it is told to end. Raises ``EraserError``."""
     from eraser.agent import conf, memory
     from eraser.agent.hoststate import HostState
     from eraser.agent.worker import Worker
-    from eraser.host.sysfs import Host
+    from eraser.host import proc
 
-    settings = conf.load(arguments.config_file or [DEFAULT_CONFIG])
-    host = Host()
+    settings = conf.load(config_files)
     # Before anything is started: beyond its limit the kernel would end runners again and again.
     memory.check(host, settings.max_running)
+    # No case could begin, and no defence be known: a hello would say so of a host that is well.
+    if why := proc.blind(host):
+        raise BadInputError(f"the worker does not start: {why}")
     logging.getLogger().setLevel(logging.INFO)
     Worker(settings, HostState(settings.state_dir), host).run()
-    return 0

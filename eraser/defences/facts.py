@@ -67,9 +67,14 @@ def defences_seen(
     """
 
     def both() -> tuple[DefenceSeen, DefenceSeen]:
+        _all_seen(host)
         libvirt = look_at_libvirt(host, run_dir, setup, sightings)
         _remember(libvirt, Apart() if apart is None else apart)
         return standing.hook(libvirt), standing.loaded(libvirt)
+
+    def patch() -> DefenceSeen:
+        _all_seen(host)
+        return standing.patch(_nova_computes(host))
 
     try:
         hook, loaded = both()
@@ -80,10 +85,17 @@ def defences_seen(
     return (
         hook,
         loaded,
-        _or_unknown(Defence.PATCH, lambda: standing.patch(_nova_computes(host))),
+        _or_unknown(Defence.PATCH, patch),
         _or_unknown(Defence.RULES, lambda: _rules(host, setup, drift)),
         _or_unknown(Defence.WATCHER, lambda: standing.watcher(look_at_watcher(run_dir))),
     )
+
+
+def _all_seen(host: Host) -> None:
+    """Raises :class:`EraserError` where daemons may run that are not seen: that none is seen is no
+    proof then that none is there."""
+    if why := proc.blind(host):
+        raise EraserError(why)
 
 
 def _remember(libvirt: LibvirtSeen, apart: Apart) -> None:

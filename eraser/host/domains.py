@@ -137,8 +137,11 @@ def claims(
 def listed(host: Host) -> tuple[ListedDomain, ...]:
     """Every domain of this host, defined or running; one that is both stands twice, or more often.
 
-    Raises :class:`InUseError` where a file cannot be read or understood.
+    Raises :class:`InUseError` where a file cannot be read or understood, and where daemons of
+    libvirt may run that are not seen from here.
     """
+    if why := proc.blind(host):
+        raise InUseError(f"cannot prove idle: {why}")
     found = list(_listed(host, ""))
     for daemon in proc.libvirt_daemons(host, tuple(proc.processes(host))):
         # A daemon in a mount namespace of its own has other files under the same names.

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from eraser.errors import InUseError
-from eraser.host import kcmp, statx
+from eraser.host import kcmp, proc, statx
 from eraser.host.bounded import StuckError, done_alone
 from eraser.host.sysfs import Host, PciFunction, numbers
 
@@ -60,7 +60,9 @@ class MountLine:
 
 
 def pids(host: Host) -> list[int]:
-    """Every process of the host."""
+    """Every process of the host. Raises :class:`InUseError` where they are not all seen."""
+    if why := proc.blind(host):
+        raise InUseError(f"cannot prove idle: {why}")
     found = [int(name) for name in host.children("/proc") if name.isdecimal()]
     if not found:
         raise InUseError("cannot prove idle: expected processes in /proc, found none; mount /proc")

@@ -1,7 +1,8 @@
 """Processes of this host, and libvirt's daemons among them.
 
-Read from /proc alone. A daemon may live in a container with an /etc of its own: what it sees is
-looked at through its own root.
+Read from /proc alone, which in a PID namespace of its own, as a container has one by default, does
+not list what runs on the host: :func:`blind`. A daemon may live in a container with an /etc of its
+own: what it sees is looked at through its own root.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ from eraser.host.sysfs import Host
 
 LIBVIRT_DAEMONS = ("libvirtd", "virtqemud")
 """Those that start guests: the one for all, or the modular one for QEMU."""
+
+ALL_PIDS = f"pid:[{0xEFFFFFFC}]"
+"""The initial PID namespace, from which every process is seen. Its number is the same in each
+kernel since Linux 3.8 (PROC_PID_INIT_INO in include/linux/proc_ns.h; PID_NS_INIT_INO)."""
 
 _ENDED = ("Z", "X")
 """States of a process that runs no more, reaped or not yet (proc(5), stat)."""
@@ -30,6 +35,21 @@ class Process:
     def directory(self) -> str:
         """Its place in /proc."""
         return f"/proc/{self.pid}"
+
+
+def blind(host: Host) -> str:
+    """Why /proc does not list every process of the host; empty where it does."""
+    try:
+        found = host.link("/proc/self/ns/pid")
+        # A kernel without PID namespaces (CONFIG_PID_NS) has one for all, and shows none.
+        if found == ALL_PIDS or (found is None and host.link("/proc/self/ns/mnt") is not None):
+            return ""
+    except OSError as error:
+        found = str(error)
+    return (
+        f"expected to see every process of this host (/proc/self/ns/pid is {ALL_PIDS}), found "
+        f"{found or 'none'}: a container needs the host's PID namespace (--pid=host)"
+    )
 
 
 def processes(host: Host) -> Iterator[Process]:

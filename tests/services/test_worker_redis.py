@@ -84,7 +84,7 @@ def worker(broker: Broker, tmp_path: Path) -> Iterator[WorkerProcess]:
         f"[worker]\nbroker = {broker.url_for(HOST)}\nstate_dir = {state}\n"
         f"run_dir = {tmp_path}/run\nhello_interval = 1\n"
     )
-    argv = [sys.executable, "-m", "eraser.cli", "worker", "--config-file", str(conf)]
+    argv = [sys.executable, "-m", "tests.lab.services.worker_main", str(conf)]
     with (tmp_path / "worker.log").open("wb") as log:
         process = subprocess.Popen(
             argv, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=tmp_path, stdout=log, stderr=log

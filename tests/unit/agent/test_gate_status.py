@@ -22,6 +22,7 @@ from eraser.clock import MACHINE
 from eraser.defences import dropped, setup
 from eraser.errors import DriveError
 from eraser.host import openers, usage
+from eraser.host.proc import ALL_PIDS
 from eraser.host.sysfs import Host
 from eraser.ownership import audit
 from eraser.ownership import store as books
@@ -58,6 +59,8 @@ class Rig:
         self.put("sys/bus/pci/devices/0000:09:00.0/class", "0x030000")
         self.put("proc/stat", "btime 1000")
         self.put("proc/sys/kernel/random/boot_id", "boot-1")
+        (root / "proc/self/ns").mkdir(parents=True)
+        (root / "proc/self/ns/pid").symlink_to(ALL_PIDS)
         self.witness = GateStatus(self.state, self.run, Host(root))
 
     def put(self, path: str, text: str) -> None:

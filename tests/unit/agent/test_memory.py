@@ -9,6 +9,7 @@ import pytest
 
 from eraser import cli
 from eraser.agent import memory
+from eraser.cli import worker as cli_worker
 from eraser.errors import BadInputError
 from eraser.host.sysfs import Host
 
@@ -81,6 +82,20 @@ def test_the_worker_asks_before_it_does_anything(
     config.write_text(f"[worker]\nstate_dir = {tmp_path}/none\n")
     assert cli.main(["worker", "--config-file", str(config)]) == BadInputError.exit_code
     assert "expected 320 MiB of memory for max_running = 8" in capsys.readouterr().err
+
+
+def test_a_worker_in_a_container_that_does_not_see_the_host_does_not_start(tmp_path: Path) -> None:
+    config = tmp_path / "worker.conf"
+    config.write_text(f"[worker]\nstate_dir = {tmp_path}/none\n")
+    (tmp_path / "proc/self/ns").mkdir(parents=True)
+    (tmp_path / "proc/self/ns/pid").symlink_to("pid:[4026532281]")
+    with pytest.raises(BadInputError) as found:
+        cli_worker.serve([config], Host(tmp_path))
+    assert str(found.value) == (
+        "the worker does not start: expected to see every process of this host (/proc/self/ns/pid "
+        "is pid:[4026531836]), found pid:[4026532281]: a container needs the host's PID namespace "
+        "(--pid=host)"
+    )
 
 
 def test_the_unit_as_it_is_shipped_is_for_24_drives() -> None:

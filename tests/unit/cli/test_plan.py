@@ -15,6 +15,7 @@ from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.policy import Method, Policy, Quirk, Verification, VerificationMode
 from tests.unit.case.fakes import IDENTITY
+from tests.unit.host.fakehost import FakeHost
 
 
 class Drive:
@@ -42,7 +43,14 @@ class Drive:
 
 
 @pytest.fixture
-def sanicap(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
+    made = FakeHost(tmp_path / "host")
+    monkeypatch.setattr(plan, "Host", lambda: made.host)
+    return made
+
+
+@pytest.fixture
+def sanicap(fake: FakeHost, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     offered = [3]
     monkeypatch.setattr(plan, "open_controller", lambda *_a, **_k: Drive(offered[0]))
     return offered
@@ -79,6 +87,19 @@ def test_the_plan_of_a_drive(
     found = json.loads(out)
     assert (code, found["downgraded"], found["quirks"]) == (0, True, ["Mod* *: hangs"])
     assert [(each["nsid"], each["cdw10"]) for each in found["commands"]] == [(1, 0x401), (2, 0x401)]
+
+
+def test_who_only_looks_from_a_container_is_told_that_nothing_is_erased_from_there(
+    capsys: pytest.CaptureFixture[str], sanicap: list[int], fake: FakeHost
+) -> None:
+    words = ("plan", "--pci", "0000:01:00.0", "-f", "json")
+    assert called(capsys, *words)[2] == ""
+    fake.path("/proc/self/ns/pid").unlink()
+    fake.link("/proc/self/ns/pid", "pid:[4026532281]")
+    code, out, err = called(capsys, *words)
+    assert (code, json.loads(out)["achieved"]) == (0, "Purge")
+    assert err.startswith("nvme-eraser: from here no drive is erased: ")
+    assert err.count("\n") == 1
 
 
 def test_mistakes_are_one_line(

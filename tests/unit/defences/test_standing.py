@@ -211,6 +211,7 @@ class Machine:
         self.put("/proc/stat", f"cpu 1\nbtime {self.BTIME}\n")
         self.put("/proc/sys/kernel/random/boot_id", "boot-1\n")
         (root / "etc" / "libvirt").mkdir(parents=True)
+        self.in_namespaces("self", pid=proc.ALL_PIDS)
         self.settings = HookSettings("/usr/bin/python", "/usr/lib", "/s", "/r")
 
     def put(self, absolute: str, text: str) -> Path:
@@ -245,6 +246,19 @@ class Machine:
         directory.mkdir()
         for number, target in enumerate(fds):
             (directory / str(number)).symlink_to(target)
+
+    def in_namespaces(self, process: str, **namespaces: str) -> None:
+        """A process's namespaces, of those that it tells."""
+        place = self.root / "proc" / process / "ns"
+        place.mkdir(parents=True, exist_ok=True)
+        for kind, number in namespaces.items():
+            (place / kind).unlink(missing_ok=True)
+            (place / kind).symlink_to(number)
+
+    def in_a_container(self, pid: int) -> None:
+        """The process has other files than the host."""
+        self.in_namespaces("self", mnt="mnt:[1]")
+        self.in_namespaces(str(pid), mnt="mnt:[2]")
 
     def look(
         self,
@@ -546,10 +560,7 @@ def test_sightings_of_a_later_release_are_read_and_damaged_ones_are_not(machine:
 def test_a_daemon_in_a_container_is_judged_by_what_it_sees(machine: Machine) -> None:
     made = machine.install()
     machine.process(7, "libvirtd", started=4e9)
-    for pid, namespace in (("self", "mnt:[1]"), ("7", "mnt:[2]")):
-        place = machine.root / "proc" / pid / "ns"
-        place.mkdir(parents=True)
-        (place / "mnt").symlink_to(namespace)
+    machine.in_a_container(7)
     (machine.root / "proc" / "7" / "root" / "etc" / "libvirt").mkdir(parents=True)
     found = machine.look(made)
     assert found[Defence.HOOK].standing is DefenceStanding.ABSENT
@@ -563,10 +574,7 @@ def test_a_container_that_does_not_run_is_not_judged_by_the_hosts_own_files(
     """But where the host's hook is mounted into it: that is what its next daemon finds."""
     made, apart = machine.install(), facts.Apart()
     machine.process(7, "libvirtd", started=4e9)
-    for pid, namespace in (("self", "mnt:[1]"), ("7", "mnt:[2]")):
-        place = machine.root / "proc" / pid / "ns"
-        place.mkdir(parents=True)
-        (place / "mnt").symlink_to(namespace)
+    machine.in_a_container(7)
     theirs = machine.root / f"proc/7/root/{HOOK}"
     theirs.parent.mkdir(parents=True)
     if mounted:
@@ -596,10 +604,7 @@ def test_a_daemon_that_is_restarted_during_the_look_lacks_no_hook(
     """It is looked at through its own root, which goes with it; absent would cost free slots."""
     made = machine.install()
     machine.process(7, "libvirtd", started=4e9)
-    for pid, namespace in (("self", "mnt:[1]"), ("7", "mnt:[2]")):
-        place = machine.root / "proc" / pid / "ns"
-        place.mkdir(parents=True)
-        (place / "mnt").symlink_to(namespace)
+    machine.in_a_container(7)
     look = facts._view
 
     def ends(host: Host, root: str, settings: HookSettings | None) -> ViewSeen:
@@ -635,10 +640,7 @@ def test_an_absolute_link_in_a_container_is_followed_in_it(machine: Machine, lac
     machine.settings = HookSettings(link, "/usr/lib", "/s", "/r")
     made = machine.install()
     machine.process(7, "libvirtd", started=4e9)
-    for pid, namespace in (("self", "mnt:[1]"), ("7", "mnt:[2]")):
-        place = machine.root / "proc" / pid / "ns"
-        place.mkdir(parents=True)
-        (place / "mnt").symlink_to(namespace)
+    machine.in_a_container(7)
     inside = machine.root / "proc" / "7" / "root"
     shutil.copytree(machine.root / "etc", inside / "etc")
     shutil.copytree(machine.root / "usr", inside / "usr")
@@ -714,6 +716,20 @@ def test_what_cannot_be_read_is_unknown(machine: Machine, monkeypatch: pytest.Mo
     found = machine.look(None)
     assert found[Defence.PATCH].standing is DefenceStanding.UNKNOWN
     assert found[Defence.WATCHER].standing is DefenceStanding.ABSENT
+
+
+def test_what_runs_outside_of_our_pid_namespace_is_unknown_and_not_absent(
+    machine: Machine,
+) -> None:
+    """A worker in a container sees neither libvirt nor nova-compute: they may run on the host."""
+    (machine.root / "etc" / "libvirt").rmdir()
+    rest = {Defence.HOOK, Defence.LOADED, Defence.PATCH}
+    found = machine.look(None)
+    assert {found[each].standing for each in rest} == {DefenceStanding.NOT_APPLICABLE}
+    machine.in_namespaces("self", pid="pid:[4026532281]")
+    found = machine.look(None)
+    assert {found[each].standing for each in rest} == {DefenceStanding.UNKNOWN}
+    assert all("host's PID namespace" in found[each].detail for each in rest)
 
 
 def test_guests_without_libvirt_are_no_reason_to_be_at_ease(machine: Machine) -> None:

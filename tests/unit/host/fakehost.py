@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from eraser.clock import Clock
+from eraser.host.proc import ALL_PIDS
 from eraser.host.sysfs import Host
 
 ADDRESS = "0000:01:00.0"
@@ -47,6 +48,7 @@ class FakeHost:
         self.put("/sys/devices/sda/sda1/partition", "1")
         self.link("/sys/dev/block/8:1", "/sys/devices/sda/sda1")
         self.link("/sys/class/block/sda1", "/sys/devices/sda/sda1")
+        self.link("/proc/self/ns/pid", ALL_PIDS)
         self.put("/proc/swaps", "Filename\tType\tSize\tUsed\tPriority")
         self.put("/proc/cmdline", "root=/dev/sda1 ro")
         self.put("/proc/sys/kernel/random/boot_id", "boot-1")

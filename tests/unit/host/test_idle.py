@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from eraser.errors import InUseError
-from eraser.host import domains, idle, proc, sysfs, usage
+from eraser.host import domains, idle, openers, proc, sysfs, usage
 from eraser.host.idle import prove_idle
 from eraser.host.sysfs import AbsentError, Devices, Host, Node
 from eraser.protocol import codec
@@ -310,6 +310,38 @@ def test_each_use_is_seen_and_named(fake: FakeHost, name: str) -> None:
     for word in (ADDRESS, *words) if "cannot prove" not in words else words:
         assert word in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+CONTAINERS = "pid:[4026532281]"
+
+
+def test_who_does_not_see_every_process_proves_nothing(fake: FakeHost) -> None:
+    """In a container without the host's PID namespace /proc lists the container's own."""
+    own = fake.path("/proc/self/ns/pid")
+    own.unlink()
+    fake.link("/proc/self/ns/pid", CONTAINERS)
+    fake.path("/proc/1/mountinfo").write_text("22 1 0:40 / / rw - overlay overlay rw\n")
+    said = re.escape(f"found {CONTAINERS}: a container needs the host's PID namespace")
+    with pytest.raises(InUseError, match=said):
+        prove(fake)
+    with pytest.raises(InUseError, match=said):
+        domains.listed(fake.host)
+    with pytest.raises(InUseError, match=said):
+        openers.pids(fake.host)
+    own.unlink()
+    with pytest.raises(InUseError, match="found none: a container needs"):
+        prove(fake)
+
+
+def test_the_number_of_the_first_pid_namespace_is_the_kernels() -> None:
+    """include/linux/proc_ns.h and include/uapi/linux/nsfs.h: 0xEFFFFFFC."""
+    assert proc.ALL_PIDS == "pid:[4026531836]"
+
+
+def test_a_kernel_without_pid_namespaces_shows_every_process(fake: FakeHost) -> None:
+    fake.path("/proc/self/ns/pid").unlink()
+    fake.link("/proc/self/ns/mnt", "mnt:[1]")
+    prove(fake)
 
 
 def contained_libvirt(fake: FakeHost) -> str:

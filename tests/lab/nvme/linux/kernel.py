@@ -10,6 +10,7 @@ import shutil
 import struct
 from pathlib import Path
 
+from eraser.host.proc import ALL_PIDS
 from tests.lab.nvme.acts import Reset
 from tests.lab.nvme.composed.host import Answer, Host, Namespace
 from tests.lab.nvme.errors import DriveError
@@ -90,6 +91,8 @@ class Kernel:
         (first / "ns").mkdir()
         (first / "ns/mnt").symlink_to("mnt:[1]")
         (first / "root").symlink_to("/")
+        (self.root / "proc/self/ns").mkdir(parents=True)
+        (self.root / "proc/self/ns/pid").symlink_to(ALL_PIDS)
         (first / "comm").write_text("init\n")
         self.mounted()
         (self.root / "proc/swaps").write_text("Filename\tType\tSize\tUsed\tPriority\n")

@@ -172,7 +172,7 @@ def _plan(arguments: argparse.Namespace, before: setup.Setup | None) -> _Plan:
         warnings.append(
             "no libvirt on this host, so no hook is installed; run host-setup again if one comes"
         )
-    left = () if before is None else hostrules.still_due(before.pending, root)
+    left = hostrules.still_due(() if before is None else before.pending, root)
     return _Plan(settings, tuple(changes), missed, drops, left, tuple(warnings))
 
 
@@ -250,7 +250,7 @@ def _apply(
         made = setup.Setup(slots, plan.settings, before.told if before else (), lines)
         _save(arguments, made, before)
         hostrules.apply(plan.changes)
-        reloaded = reloads.run(lines)
+        reloaded = reloads.run(lines, root)
     else:
         hostrules.apply(plan.changes)
         why = f"{root} is not the running system; run it there"

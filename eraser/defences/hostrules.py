@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from eraser.defences import seekers
+from eraser.defences import bootimages, seekers
 from eraser.errors import BadInputError, EraserError
 from eraser.gate import hookfile
 from eraser.protocol.identity import pci_address
@@ -26,6 +26,9 @@ MULTIPATH_CONF = "/etc/multipath/conf.d/nvme-quarantine.conf"
 LVM_CONF = "/etc/lvm/lvm.conf"
 LVM_LOCAL = "/etc/lvm/lvmlocal.conf"
 MDADM_CONF = "/etc/mdadm/mdadm.conf"
+
+IN_INITRAMFS = (UDEV_RULES, LVM_LOCAL, MDADM_CONF)
+"""What the initramfs has copies of."""
 
 MARK = "ERASER_QUARANTINE"
 """The udev property of our drives. multipath judges the first property, by name, that any of its
@@ -130,12 +133,16 @@ def reloads(changes: Sequence[FileChange]) -> tuple[str, ...]:
 
 def still_due(lines: Iterable[str], root: Path = Path("/")) -> tuple[str, ...]:
     """Of commands that an earlier run left, those that can still be run: udev itself tells of a
-    drive that has left its slot since, when one comes there."""
-    return tuple(
-        line
+    drive that has left its slot since, when one comes there. Also what no run was told to have left
+    undone: an initramfs that is older than our rules, of a kernel that may be booted."""
+    left = [
+        bootimages.UPDATE if line == bootimages.UPDATE_NEWEST else line
         for line in lines
         if not line.startswith(_TRIGGER) or _installed(root, line.removeprefix(_TRIGGER))
-    )
+    ]
+    if bootimages.UPDATE in _initramfs(root) and bootimages.older(root, (UDEV_RULES,)):
+        left.append(bootimages.UPDATE)
+    return tuple(dict.fromkeys(left))
 
 
 def apply(changes: Sequence[FileChange]) -> tuple[str, ...]:
@@ -320,7 +327,7 @@ def _matches(pattern: str, name: str) -> bool:
 def _initramfs(root: Path) -> tuple[str, ...]:
     """What puts files of /etc into the initramfs; nothing where no program makes one."""
     if _installed(root, "/usr/sbin/update-initramfs"):
-        return ("update-initramfs -u",)
+        return (bootimages.UPDATE,)
     if _installed(root, "/usr/bin/dracut", "/usr/sbin/dracut"):
         return ("dracut --force --regenerate-all",)
     return ()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
+from eraser.defences import bootimages, hostrules
 from eraser.errors import DriveError
 from eraser.host import command
 
-SECONDS = 600.0
-"""For one of them: an initramfs is packed on a slow disk."""
+SECONDS = 1200.0
+"""For one of them: an initramfs for each kernel is packed on a slow disk."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,16 @@ class Reloads:
         return tuple(line for line, _why in self.failed)
 
 
-def run(lines: Iterable[str]) -> Reloads:
+def run(lines: Iterable[str], root: Path = Path("/")) -> Reloads:
     """Runs each command line, the later ones also where an earlier one fails."""
     done: list[str] = []
     failed: list[tuple[str, str]] = []
     for line in lines:
-        if why := _run(shlex.split(line)):
+        before = bootimages.images(root)
+        why = _run(shlex.split(line))
+        if line == bootimages.UPDATE and not why:
+            why = bootimages.unmade(before, root, hostrules.IN_INITRAMFS)
+        if why:
             failed.append((line, why))
         else:
             done.append(line)

@@ -46,7 +46,7 @@ def test_written_once_and_then_in_place(root: Path) -> None:
     assert all("+" in change.diff() for change in changes)
     commands = hostrules.apply(changes)
     assert commands[0] == "udevadm control --reload"
-    assert commands.count("update-initramfs -u") == 1
+    assert commands.count("update-initramfs -u -k all") == 1
     assert hostrules.check(SLOTS, root) == ()
     again = hostrules.plan(SLOTS, root)
     assert not any(change.needed for change in again)
@@ -57,7 +57,7 @@ def test_written_once_and_then_in_place(root: Path) -> None:
 @pytest.mark.parametrize(
     ("program", "command"),
     [
-        ("usr/sbin/update-initramfs", "update-initramfs -u"),
+        ("usr/sbin/update-initramfs", "update-initramfs -u -k all"),
         ("usr/bin/dracut", "dracut --force --regenerate-all"),
     ],
 )

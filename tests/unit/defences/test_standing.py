@@ -944,14 +944,21 @@ class Shell:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ran: list[str] = []
         self.failing = True
+        self.images: list[Path] = []
+        """What update-initramfs makes anew."""
         monkeypatch.setattr(cli_hostsetup, "_running", lambda _root: True)
         monkeypatch.setattr(reloads.command, "run", self._run)
 
     def _run(self, argv: list[str], *, timeout: float) -> SimpleNamespace:
         line = " ".join(argv)
         self.ran.append(line)
-        if line == "update-initramfs -u" and self.failing:
+        if line == "update-initramfs -u -k all" and self.failing:
             return SimpleNamespace(exit_code=1, stderr="some words\nno space left\n")
+        if argv[0] == "update-initramfs":
+            # As its own: the newest kernel's alone, unless it is told otherwise.
+            for image in self.images if argv[-1] == "all" else self.images[-1:]:
+                image.with_suffix(".new").touch()
+                image.with_suffix(".new").rename(image)
         return SimpleNamespace(exit_code=0, stderr="")
 
 
@@ -965,17 +972,17 @@ def test_host_setup_has_its_files_count_or_says_what_is_not_done(
     argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root), "--no-gate"]
     assert cli.main(argv) == 1
     trigger = "udevadm trigger --settle --parent-match=/sys/bus/pci/devices/0000:01:00.0"
-    assert shell.ran == ["udevadm control --reload", trigger, "update-initramfs -u"]
-    said = "NOT DONE: update-initramfs -u (exit code 1: no space left)"
+    assert shell.ran == ["udevadm control --reload", trigger, "update-initramfs -u -k all"]
+    said = "NOT DONE: update-initramfs -u -k all (exit code 1: no space left)"
     assert said in capsys.readouterr().err.splitlines()
     found = machine.look(setup.load(machine.state))[Defence.RULES]
     assert found.standing is DefenceStanding.UNKNOWN
     assert cli.main([*argv, "--check"]) == 1
-    assert "NOT DONE: update-initramfs -u" in capsys.readouterr().err
+    assert "NOT DONE: update-initramfs -u -k all" in capsys.readouterr().err
     shell.ran.clear()
     shell.failing = False
     assert cli.main(argv) == 0
-    assert shell.ran == ["update-initramfs -u"], "only what was left"
+    assert shell.ran == ["update-initramfs -u -k all"], "only what was left"
     assert "NOT DONE" not in capsys.readouterr().err
     assert (
         machine.look(setup.load(machine.state))[Defence.RULES].standing is DefenceStanding.PRESENT
@@ -983,6 +990,81 @@ def test_host_setup_has_its_files_count_or_says_what_is_not_done(
     shell.ran.clear()
     assert cli.main(argv) == cli.main([*argv, "--check"]) == 0
     assert shell.ran == []
+
+
+def booted(machine: Machine) -> list[Path]:
+    """Two kernels with an initramfs, made an hour ago, and one whose kernel is gone."""
+    machine.put("/usr/sbin/update-initramfs", "")
+    for version in ("6.1.0-40-amd64", "6.1.0-41-amd64"):
+        machine.put(f"/boot/vmlinuz-{version}", "")
+        machine.put(f"/boot/initrd.img-{version}", "")
+    machine.put("/boot/initrd.img-6.1.0-7-amd64", "")
+    found = sorted((machine.root / "boot").glob("initrd.img-*"))
+    for image in found:
+        os.utime(image, (time.time() - 3600, time.time() - 3600))
+    return found[:2]
+
+
+def test_each_kernels_initramfs_gets_the_rules(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older kernel is booted where the newest one does not start."""
+    shell = Shell(monkeypatch)
+    shell.failing, shell.images = False, booted(machine)
+    before = [image.stat().st_ino for image in shell.images]
+    argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root), "--no-gate"]
+    assert cli.main(argv) == 0
+    assert all(b != image.stat().st_ino for b, image in zip(before, shell.images, strict=True))
+    assert cli.main([*argv, "--check"]) == 0
+    shell.ran.clear()
+    # An earlier release had the newest one made anew alone.
+    os.utime(shell.images[0], (time.time() - 3600, time.time() - 3600))
+    assert cli.main([*argv, "--check"]) == 1
+    assert cli.main(argv) == 0
+    assert shell.ran == ["update-initramfs -u -k all"]
+    assert cli.main([*argv, "--check"]) == 0
+
+
+def test_an_initramfs_that_was_not_made_is_not_done_whatever_the_exit_code(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """/boot is mounted read-only, or the program's own file says that nothing is to be done."""
+    shell = Shell(monkeypatch)
+    shell.failing, images = False, booted(machine)
+    shell.images = images[1:]
+    argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root), "--no-gate"]
+    assert cli.main(argv) == 1
+    said = "NOT DONE: update-initramfs -u -k all (exit code 0, but not made anew: "
+    assert f"{said}initrd.img-6.1.0-40-amd64; is /boot" in capsys.readouterr().err
+    made = setup.load(machine.state)
+    assert made is not None
+    assert made.pending == ("update-initramfs -u -k all",)
+    assert machine.look(made)[Defence.RULES].standing is DefenceStanding.UNKNOWN
+    # A person made it otherwise meanwhile.
+    images[0].touch()
+    assert cli.main(argv) == 0
+    found = machine.look(setup.load(machine.state))[Defence.RULES]
+    assert found.standing is DefenceStanding.PRESENT
+
+
+def test_an_initramfs_that_was_made_counts_though_the_clock_was_set_back(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = Shell(monkeypatch)
+    shell.failing, shell.images = False, booted(machine)
+    argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root), "--no-gate"]
+    real = hostrules.apply
+
+    def tomorrow(done: tuple[str, ...]) -> tuple[str, ...]:
+        os.utime(machine.root / hostrules.UDEV_RULES.lstrip("/"), (time.time() + 86400,) * 2)
+        return done
+
+    monkeypatch.setattr(hostrules, "apply", lambda changes: tomorrow(real(changes)))
+    assert cli.main(argv) == 0
+
+
+def test_what_an_earlier_release_left_undone_is_done_for_each_kernel(tmp_path: Path) -> None:
+    assert hostrules.still_due(["update-initramfs -u"], tmp_path) == ("update-initramfs -u -k all",)
 
 
 def test_a_host_setup_that_was_cut_off_is_not_known_to_count(
@@ -998,7 +1080,7 @@ def test_a_host_setup_that_was_cut_off_is_not_known_to_count(
     )
 
 
-def cut_off(_lines: object) -> None:
+def cut_off(*_given: object) -> None:
     raise RuntimeError("the power went")
 
 

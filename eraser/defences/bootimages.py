@@ -1,0 +1,52 @@
+"""Images that initramfs-tools made for this host's kernels: which lack host-setup's files.
+
+The program's exit code does not tell: it is 0 as well where ``/boot`` is mounted read-only, where
+``update_initramfs=no`` is set, and where no version is found (update-initramfs, ``ro_boot_check``,
+``update``). So the images themselves are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+UPDATE = "update-initramfs -u -k all"
+"""Without ``-k all`` only the newest kernel's is made anew, and an older one may be booted."""
+UPDATE_NEWEST = "update-initramfs -u"
+"""What earlier releases ran, and may have left undone."""
+
+Images = Mapping[str, tuple[int, int, int]]
+"""By name: inode, st_ctime_ns and st_mtime_ns."""
+
+
+def images(root: Path) -> Images:
+    """Those of kernels in /boot: one whose kernel is gone boots nothing, and is made no more."""
+    boot, found = root / "boot", dict[str, tuple[int, int, int]]()
+    for kernel in (*boot.glob("vmlinuz-*"), *boot.glob("vmlinux-*")):
+        image = boot / f"initrd.img-{kernel.name.partition('-')[2]}"
+        if image.exists():
+            status = image.stat()
+            found[image.name] = status.st_ino, status.st_ctime_ns, status.st_mtime_ns
+    return found
+
+
+def older(root: Path, files: Iterable[str]) -> tuple[str, ...]:
+    """The images that were made before one of ``files`` was written."""
+    places = [root / file.lstrip("/") for file in files]
+    written = max((place.stat().st_mtime_ns for place in places if place.exists()), default=0)
+    return tuple(name for name, (_, _, made) in sorted(images(root).items()) if made < written)
+
+
+def unmade(before: Images, root: Path, files: Iterable[str]) -> str:
+    """Why :data:`UPDATE` is not done, though it ended with 0; empty where each image has ``files``.
+
+    One that is another than ``before`` was made just now, whatever the clock says.
+    """
+    now = images(root)
+    left = [name for name in older(root, files) if now[name] == before.get(name)]
+    if not left:
+        return ""
+    return (
+        f"exit code 0, but not made anew: {', '.join(left)}; is /boot mounted read-only, or "
+        "update_initramfs=no in /etc/initramfs-tools/update-initramfs.conf?"
+    )

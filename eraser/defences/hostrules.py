@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from eraser.defences import bootimages, seekers
+from eraser.defences import bootimages, mdadmconf, seekers
 from eraser.errors import BadInputError, EraserError
 from eraser.gate import hookfile
 from eraser.protocol.identity import pci_address
@@ -25,9 +25,8 @@ UDEV_RULES = "/etc/udev/rules.d/10-nvme-quarantine.rules"
 MULTIPATH_CONF = "/etc/multipath/conf.d/nvme-quarantine.conf"
 LVM_CONF = "/etc/lvm/lvm.conf"
 LVM_LOCAL = "/etc/lvm/lvmlocal.conf"
-MDADM_CONF = "/etc/mdadm/mdadm.conf"
 
-IN_INITRAMFS = (UDEV_RULES, LVM_LOCAL, MDADM_CONF)
+IN_INITRAMFS = (UDEV_RULES, LVM_LOCAL, *mdadmconf.PLACES)
 """What the initramfs has copies of."""
 
 MARK = "ERASER_QUARANTINE"
@@ -112,15 +111,16 @@ def plan(addresses: Iterable[str], root: Path = Path("/")) -> list[FileChange]:
     if _installed(root, "/etc/lvm", "/usr/sbin/lvm", "/sbin/lvm"):
         text = lvm_local(_text(root, LVM_LOCAL) or "", _text(root, LVM_CONF) or "", slots)
         changes.append(_change(root, LVM_LOCAL, text, _initramfs(root)))
-    if _installed(root, "/etc/mdadm", "/usr/sbin/mdadm", "/sbin/mdadm"):
-        before = _text(root, MDADM_CONF) or ""
+    if _installed(root, "/etc/mdadm", "/etc/mdadm.conf", "/usr/sbin/mdadm", "/sbin/mdadm"):
+        conf = mdadmconf.place(root)
+        before = _text(root, conf) or ""
         changes.append(
             _change(
                 root,
-                MDADM_CONF,
+                conf,
                 mdadm_conf(before),
                 _initramfs(root),
-                unlisted_arrays(before, _text(root, "/run/mdadm/map") or ""),
+                unlisted_arrays(conf, before, _text(root, "/run/mdadm/map") or ""),
             )
         )
     return changes
@@ -262,9 +262,9 @@ def mdadm_conf(before: str) -> str:
     return f"{_BEGIN}\nAUTO -all\n{_END}\n" + _BLOCK.sub("", before)
 
 
-def unlisted_arrays(conf: str, running: str) -> str:
+def unlisted_arrays(conf: str, text: str, running: str) -> str:
     """A warning where an array runs that no ARRAY line names; ``running`` is /run/mdadm/map."""
-    listed = {uuid.lower() for uuid in re.findall(r"^ARRAY\b.*?\bUUID=([0-9a-fA-F:]+)", conf, re.M)}
+    listed = {uuid.lower() for uuid in re.findall(r"^ARRAY\b.*?\bUUID=([0-9a-fA-F:]+)", text, re.M)}
     missing = [
         fields[0]
         for fields in (line.split() for line in running.splitlines())
@@ -273,7 +273,7 @@ def unlisted_arrays(conf: str, running: str) -> str:
     if not missing:
         return ""
     return (
-        f"{', '.join(missing)}: running but not named in {MDADM_CONF}; arrays of this host that "
+        f"{', '.join(missing)}: running but not named in {conf}; arrays of this host that "
         "have no ARRAY line will not be assembled at the next boot: add 'mdadm --detail --scan'"
     )
 

@@ -10,6 +10,7 @@ import pytest
 from eraser.defences import hostrules
 from eraser.errors import BadInputError, EraserError
 
+MDADM_CONF = "/etc/mdadm/mdadm.conf"
 SLOTS = ["0000:01:00.0", "0000:81:00.0"]
 
 
@@ -83,9 +84,9 @@ def test_another_set_of_slots_replaces_the_rules(root: Path) -> None:
 def test_a_removed_or_edited_file_is_noticed(root: Path) -> None:
     hostrules.apply(hostrules.plan(SLOTS, root))
     (root / hostrules.UDEV_RULES[1:]).unlink()
-    (root / hostrules.MDADM_CONF[1:]).write_text("AUTO +all\n")
+    (root / MDADM_CONF[1:]).write_text("AUTO +all\n")
     found = hostrules.check(SLOTS, root)
-    assert [line.split(":")[0] for line in found] == [hostrules.UDEV_RULES, hostrules.MDADM_CONF]
+    assert [line.split(":")[0] for line in found] == [hostrules.UDEV_RULES, MDADM_CONF]
     assert "found none" in found[0]
 
 
@@ -102,7 +103,7 @@ def test_programs_that_are_not_there_get_no_file(tmp_path: Path) -> None:
 def test_the_first_auto_line_is_ours(root: Path) -> None:
     """mdadm heeds the first AUTO that it reads; an operator's later one must not win."""
     (root / "etc/mdadm/mdadm.conf").write_text("AUTO +all\nARRAY /dev/md0 UUID=a:b\n")
-    text = after(root, hostrules.MDADM_CONF)
+    text = after(root, MDADM_CONF)
     autos = [line for line in text.splitlines() if line.startswith("AUTO")]
     assert autos == ["AUTO -all", "AUTO +all"]
     assert "ARRAY /dev/md0 UUID=a:b" in text
@@ -111,8 +112,49 @@ def test_the_first_auto_line_is_ours(root: Path) -> None:
 def test_a_running_array_that_is_not_named_is_warned_of(root: Path) -> None:
     (root / "run/mdadm").mkdir(parents=True)
     (root / "run/mdadm/map").write_text("md0 1.2 A:B /dev/md/0\nmd7 1.2 c:d /dev/md/7\n")
-    warning = next(c.warning for c in hostrules.plan(SLOTS, root) if c.path == hostrules.MDADM_CONF)
+    warning = next(c.warning for c in hostrules.plan(SLOTS, root) if c.path == MDADM_CONF)
     assert warning.startswith("md7: running but not named")
+
+
+EL = 'ID="rocky"\nID_LIKE="rhel centos fedora"\n'
+DEBIAN = "ID=debian\n"
+DERIVED = "ID=something\nID_LIKE=debian\n"
+ANYWHERE = "/etc/mdadm.conf"
+
+
+@pytest.mark.parametrize(
+    ("release", "there", "place"),
+    [
+        (EL, (ANYWHERE,), ANYWHERE),
+        (EL, (ANYWHERE, MDADM_CONF), ANYWHERE),
+        (EL, (), ANYWHERE),
+        # One in front of it would hide the host's own arrays.
+        (EL, (MDADM_CONF,), MDADM_CONF),
+        (DEBIAN, (), MDADM_CONF),
+        (DEBIAN, (ANYWHERE, MDADM_CONF), MDADM_CONF),
+        (DERIVED, (ANYWHERE, MDADM_CONF), MDADM_CONF),
+        (DEBIAN, (ANYWHERE,), ANYWHERE),
+        ("", (ANYWHERE, MDADM_CONF), ANYWHERE),
+    ],
+)
+def test_auto_goes_into_the_file_that_mdadm_reads(
+    tmp_path: Path, release: str, there: tuple[str, ...], place: str
+) -> None:
+    """It reads one of two, and distributions differ in which comes first."""
+    for path in ("etc/os-release", "run/mdadm/map", "usr/sbin/mdadm"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "etc/os-release").write_text(release)
+    (tmp_path / "usr/sbin/mdadm").touch()
+    (tmp_path / "run/mdadm/map").write_text("md0 1.2 a:b /dev/md/0\nmd1 1.2 c:d /dev/md/1\n")
+    for path in there:
+        (tmp_path / path[1:]).parent.mkdir(exist_ok=True)
+        (tmp_path / path[1:]).write_text(f"ARRAY /dev/md0 UUID=a:b name={path}\n")
+    (change,) = (each for each in hostrules.plan(SLOTS, tmp_path) if "mdadm" in each.path)
+    assert change.path == place
+    assert (change.after or "").splitlines()[1] == "AUTO -all"
+    assert (f"name={place}" in (change.after or "")) is bool(there)
+    unnamed = "md1" if there else "md0, md1"
+    assert change.warning.startswith(f"{unnamed}: running but not named in {place}; ")
 
 
 def test_lvm_keeps_an_operators_own_filter_behind_ours(root: Path) -> None:

@@ -230,7 +230,25 @@ def _view(host: Host, root: str, settings: hookfile.HookSettings | None) -> View
         # Python writes a compiled file under another name at first: what is gone again is none.
         library={path: seen for path, seen in loaded.items() if seen or path in library[:1]},
         parents={path: _reached(host, root, path) for path in sorted(parents)},
+        foreign=() if settings is None else tuple(_foreign(host, root, settings)),
     )
+
+
+def _foreign(host: Host, root: str, settings: hookfile.HookSettings) -> Iterator[str]:
+    """Of the directories that the gate decides by, and locks in, those that whoever has this root
+    shares not with this host."""
+    for path in (settings.state_dir, settings.run_dir):
+        ours, theirs = (_place(host, each, path) for each in ("", root))
+        if ours is not None and theirs != ours:
+            yield path
+
+
+def _place(host: Host, root: str, path: str) -> tuple[int, int] | None:
+    try:
+        found = host.path(f"{root}{_real(host, root, path)}").stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _package(host: Host, root: str, library: str) -> Iterator[str]:

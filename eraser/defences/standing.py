@@ -53,6 +53,8 @@ class ViewSeen:
     parents: dict[str, FileSeen | None] = field(default_factory=dict)
     """The directories up to / of the hook, of what it runs and of what it loads: who may write to
     one may put another in the place of what lies there. Links followed."""
+    foreign: tuple[str, ...] = ()
+    """Directories of the gate that are not this host's own there, or not at all."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,12 @@ def _hook_trouble(view: ViewSeen, expected: bytes | None) -> str:
         return f"{HOOK}: expected host-setup's record of it, found none; {SETUP}"
     if view.data != expected:
         return f"{HOOK}: expected the hook of this version, found another text; {SETUP}"
+    if view.foreign:
+        # A book of its own knows no ticket, or those of then; a lock of its own stops no erase.
+        return (
+            f"expected the host's own {' and '.join(view.foreign)} where the libvirt daemon looks, "
+            "found another or none: mount it into the daemon's container"
+        )
     return ""
 
 

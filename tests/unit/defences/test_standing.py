@@ -92,6 +92,7 @@ def test_all_as_it_should_be() -> None:
         (view(parents={"/usr": WORLDS}), "/usr: expected it to be root's"),
         (view(parents={"/home/op": replace(DIRECTORY, uid=1000)}), "owner 1000"),
         (view(parents={"/gone": None}), "expected /gone"),
+        (view(foreign=("/var/lib/nvme-eraser",)), "expected the host's own /var/lib/nvme-eraser"),
         (replace(LIBVIRT, expected=None), "record"),
         (replace(LIBVIRT, daemons=(DAEMON, replace(DAEMON, view=NOWHERE))), "found none"),
         (replace(LIBVIRT, daemons=(), idle_view=NOWHERE), "found none"),
@@ -565,6 +566,38 @@ def test_a_daemon_in_a_container_is_judged_by_what_it_sees(machine: Machine) -> 
     found = machine.look(made)
     assert found[Defence.HOOK].standing is DefenceStanding.ABSENT
     assert found[Defence.LOADED].standing is DefenceStanding.ABSENT
+
+
+@pytest.mark.parametrize("place", ["/var/lib/nvme-eraser", "/run/nvme-quarantine"])
+def test_a_hook_in_a_container_needs_the_hosts_own_directories(
+    machine: Machine, place: str
+) -> None:
+    """With a book of its own it refuses every guest with a drive, or goes by tickets of then."""
+    machine.settings = replace(
+        machine.settings, state_dir="/var/lib/nvme-eraser", run_dir="/run/nvme-quarantine"
+    )
+    machine.state.mkdir(parents=True)
+    made = machine.install()
+    machine.process(7, "libvirtd", started=4e9)
+    machine.in_a_container(7)
+    inside = machine.root / "proc/7/root"
+    # All is mounted into it.
+    inside.symlink_to(machine.root)
+    assert owned_by_root(machine.look(made)[Defence.HOOK])
+    inside.unlink()
+    shutil.copytree(machine.root / "etc", inside / "etc")
+    shutil.copytree(machine.root / "usr", inside / "usr")
+    [daemon] = facts.look_at_libvirt(machine.host, machine.run, made).daemons
+    assert place in daemon.view.foreign
+    (inside / place[1:]).mkdir(parents=True)
+    found = machine.look(made)[Defence.HOOK]
+    assert found.standing is DefenceStanding.ABSENT
+    assert os.geteuid() != 0 or found.detail.startswith("expected the host's own /var/lib/nvme-")
+    [daemon] = facts.look_at_libvirt(machine.host, machine.run, made).daemons
+    assert place in daemon.view.foreign
+    # A host that has none itself has other troubles.
+    (machine.root / place[1:]).rmdir()
+    assert place not in machine.look(made)[Defence.HOOK].detail
 
 
 @pytest.mark.parametrize("mounted", [True, False])

@@ -21,11 +21,12 @@ from eraser.defences import (
     setup,
     sightings,
     standing,
+    views,
 )
 from eraser.errors import BadInputError, EraserError
 from eraser.gate import rules
 from eraser.gate.hookfile import HookSettings
-from eraser.host import iommu
+from eraser.host import iommu, proc
 from eraser.host.sysfs import Host
 from eraser.ownership.model import SteadyTime
 from eraser.protocol.identity import pci_address
@@ -152,14 +153,15 @@ def _plan(arguments: argparse.Namespace, before: setup.Setup | None) -> _Plan:
     """Compares what is there with what should be; writes nothing."""
     root: Path = arguments.root
     settings = _settings(arguments)
+    host = Host(root)
     changes = hostrules.plan(arguments.pci, root)
     warnings = [change.warning for change in changes if change.warning]
-    warnings += _slot_warnings(Host(root), arguments.pci)
+    warnings += _slot_warnings(host, arguments.pci)
     off: tuple[str, ...] = ()
     if arguments.disable_cloud_init:
         changes.append(hostrules.cloud_init_off(root))
         off = ("cloud-init",)
-    found = seekers.found(Host(root))
+    found = seekers.found(host)
     warnings += [each.line for each in found.programs if each.name not in off]
     warnings += found.unclear
     drops, missed, asked = _left_out(arguments, before)
@@ -172,6 +174,11 @@ def _plan(arguments: argparse.Namespace, before: setup.Setup | None) -> _Plan:
         warnings.append(
             "no libvirt on this host, so no hook is installed; run host-setup again if one comes"
         )
+    if settings is not None:
+        warnings += views.containers(host, settings)
+    # In the files of another system nothing runs.
+    if not arguments.no_gate and _running(root) and (why := proc.blind(host)):
+        warnings.append(f"libvirt's daemons cannot be seen from here: {why}")
     left = hostrules.still_due(() if before is None else before.pending, root)
     return _Plan(settings, tuple(changes), missed, drops, left, tuple(warnings))
 
@@ -283,7 +290,7 @@ def _slot_warnings(host: Host, addresses: list[str]) -> Iterator[str]:
 
 def _settings(arguments: argparse.Namespace) -> HookSettings | None:
     """What the hook is to say; None where none is wanted or libvirt is not installed."""
-    if arguments.no_gate or not facts.libvirt_installed(Host(arguments.root)):
+    if arguments.no_gate or not facts.libvirt_here(Host(arguments.root)):
         return None
     try:
         return HookSettings(

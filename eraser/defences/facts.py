@@ -5,14 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from eraser.defences import seekers, standing
+from eraser.defences import seekers, standing, views
 from eraser.defences.setup import Setup
 from eraser.defences.sightings import Sightings
-from eraser.defences.standing import DaemonSeen, FileSeen, LibvirtSeen, ViewSeen, WatcherSeen
+from eraser.defences.standing import DaemonSeen, FileSeen, LibvirtSeen, WatcherSeen
 from eraser.errors import EraserError
 from eraser.gate import hookfile
 from eraser.host import daemons, iommu, proc
@@ -34,10 +34,6 @@ _INSTALLED = (
 NO_SIGHTINGS = Sightings()
 """As on a host that an earlier release set up."""
 
-_MAX_HOOK = 1 << 20
-_MOST_LINKS = 40
-"""As the kernel has it (path_resolution(7))."""
-
 
 @dataclass
 class Apart:
@@ -50,6 +46,12 @@ class Apart:
 def libvirt_installed(host: Host) -> bool:
     """Something of libvirt's daemon is on the host."""
     return any(host.path(path).exists() for path in _INSTALLED)
+
+
+def libvirt_here(host: Host) -> bool:
+    """Its daemon is on the host, or runs: in a container the host has no file of it."""
+    running = tuple(proc.processes(host))
+    return libvirt_installed(host) or bool(proc.libvirt_daemons(host, running))
 
 
 def defences_seen(
@@ -160,7 +162,7 @@ def look_at_libvirt(
         # no guest any more.
         daemons=tuple(each for each in seen if proc.is_alive(host, each.pid)),
         # A daemon that is not running now is started with what the host itself sees; but see Apart.
-        idle_view=_view(host, "", settings),
+        idle_view=views.view(host, "", settings),
         vfio_guests=daemons.vfio_guests(host, running),
     )
 
@@ -183,7 +185,7 @@ def _daemon(
             # another boot.
             if (told.pid, told.start, told.boot) == (process.pid, process.start, boot)
         ),
-        view=_view(host, root, None if setup is None else setup.hook),
+        view=views.view(host, root, None if setup is None else setup.hook),
         preceding=tuple(
             (each.inode, each.changed) for each in sightings.hooks if each.precedes(process, boot)
         ),
@@ -201,111 +203,6 @@ def _called_at(run_dir: Path, process: Process) -> float | None:
     except (OSError, ValueError):
         return None
     return at if same else None
-
-
-def _view(host: Host, root: str, settings: hookfile.HookSettings | None) -> ViewSeen:
-    hook = f"{root}{hookfile.HOOK}"
-    file = _lstat(host.path(hook))
-    data: bytes | None = None
-    if file is not None:
-        try:
-            with host.path(hook).open("rb") as opened:
-                # Read with a limit: what lies there need not be ours.
-                data = opened.read(_MAX_HOOK)
-        except OSError:
-            data = None
-    programs = () if settings is None else (settings.python,)
-    library = () if settings is None else (settings.door, *_package(host, root, settings.library))
-    parents = {
-        directory
-        for path in (hookfile.HOOK_DIRECTORY, *programs, *library[:1])
-        for directory in _parents(host, root, path)
-    }
-    loaded = {path: _reached(host, root, path) for path in library}
-    return ViewSeen(
-        directories={path: _lstat(host.path(f"{root}{path}")) for path in standing.DIRECTORIES},
-        file=file,
-        data=data,
-        programs={path: _reached(host, root, path) for path in programs},
-        # Python writes a compiled file under another name at first: what is gone again is none.
-        library={path: seen for path, seen in loaded.items() if seen or path in library[:1]},
-        parents={path: _reached(host, root, path) for path in sorted(parents)},
-        foreign=() if settings is None else tuple(_foreign(host, root, settings)),
-    )
-
-
-def _foreign(host: Host, root: str, settings: hookfile.HookSettings) -> Iterator[str]:
-    """Of the directories that the gate decides by, and locks in, those that whoever has this root
-    shares not with this host."""
-    for path in (settings.state_dir, settings.run_dir):
-        ours, theirs = (_place(host, each, path) for each in ("", root))
-        if ours is not None and theirs != ours:
-            yield path
-
-
-def _place(host: Host, root: str, path: str) -> tuple[int, int] | None:
-    try:
-        found = host.path(f"{root}{_real(host, root, path)}").stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _package(host: Host, root: str, library: str) -> Iterator[str]:
-    """All that may be loaded of the eraser, compiled files too, as the daemon names it."""
-    top = host.path(f"{root}{_real(host, root, f'{library}/eraser')}")
-    for directory, _names, files in os.walk(top):
-        place = f"{library}/eraser/{Path(directory).relative_to(top)}".removesuffix("/.")
-        yield from (place, *(f"{place}/{name}" for name in files))
-
-
-def _parents(host: Host, root: str, path: str) -> Iterator[str]:
-    """The directories above ``path``, and above what it leads to by links."""
-    yield from map(str, Path(path).parents)
-    yield from map(str, Path(_real(host, root, path)).parents)
-
-
-def _real(host: Host, root: str, path: str) -> str:
-    """Where ``path`` leads to by links, for whoever has this root.
-
-    Followed here: to the kernel an absolute link below /proc/PID/root begins at our own root, and
-    an interpreter in a virtual environment is such a link.
-    """
-    here, ahead, links = Path("/"), list(Path(path).parts[1:]), 0
-    while ahead:
-        part = ahead.pop(0)
-        if part == "..":
-            here = here.parent
-            continue
-        try:
-            target = Path(os.readlink(host.path(f"{root}{here / part}")))
-        except OSError:  # no link, or nothing
-            here = here / part
-            continue
-        links += 1
-        if links > _MOST_LINKS:
-            return path  # a loop: looking it up fails as it does for the daemon
-        here = Path("/") if target.is_absolute() else here
-        ahead = [*target.parts[target.is_absolute() :], *ahead]
-    return str(here)
-
-
-def _lstat(path: Path) -> FileSeen | None:
-    return _seen(path, follow=False)
-
-
-def _reached(host: Host, root: str, path: str) -> FileSeen | None:
-    """What whoever has this root finds there."""
-    return _seen(host.path(f"{root}{_real(host, root, path)}"), follow=True)
-
-
-def _seen(path: Path, *, follow: bool) -> FileSeen | None:
-    try:
-        found = os.stat(path, follow_symlinks=follow)
-    # Absent is an answer. Any other error is the caller's, and the defence is unknown then.
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return FileSeen(found.st_mode, found.st_uid, found.st_ino, found.st_ctime_ns)
 
 
 def look_at_watcher(run_dir: Path) -> WatcherSeen:

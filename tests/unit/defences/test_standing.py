@@ -20,7 +20,7 @@ import pytest
 
 from eraser import cli
 from eraser.cli import hostsetup as cli_hostsetup
-from eraser.defences import facts, hostrules, reloads, setup, sightings
+from eraser.defences import facts, hostrules, reloads, setup, sightings, views
 from eraser.defences import standing as defences_standing
 from eraser.defences.standing import DaemonSeen, FileSeen, LibvirtSeen, NovaComputeSeen, ViewSeen
 from eraser.errors import BadInputError
@@ -638,14 +638,14 @@ def test_a_daemon_that_is_restarted_during_the_look_lacks_no_hook(
     made = machine.install()
     machine.process(7, "libvirtd", started=4e9)
     machine.in_a_container(7)
-    look = facts._view
+    look = views.view
 
     def ends(host: Host, root: str, settings: HookSettings | None) -> ViewSeen:
         if root:
             (machine.root / "proc" / "7").rename(machine.root / "gone")
         return look(host, root, settings)
 
-    monkeypatch.setattr(facts, "_view", ends)
+    monkeypatch.setattr(views, "view", ends)
     found = machine.look(made)
     assert owned_by_root(found[Defence.HOOK])
     assert found[Defence.LOADED].standing is DefenceStanding.PRESENT
@@ -1170,3 +1170,33 @@ def test_without_libvirt_host_setup_says_that_there_is_no_hook(
     said = json.loads(capsys.readouterr().out)
     assert HOOK not in said["unchanged"]
     assert any("no libvirt on this host, so no hook" in each for each in said["warnings"])
+
+
+def test_libvirt_in_a_container_alone_gets_the_hook_and_a_word_on_its_mounts(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As Kolla has it: nothing of libvirt is on the host, and the self-check asks for the hook."""
+    (machine.root / "etc/libvirt").rmdir()
+    machine.process(7, "libvirtd", started=4e9)
+    machine.in_a_container(7)
+    inside = machine.root / "proc/7/root"
+    (inside / "etc/libvirt").mkdir(parents=True)
+    argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root), "-f", "json"]
+    argv += ["--library", "/usr/lib"]
+
+    def warned() -> str:
+        assert cli.main(argv) == 0
+        warnings = json.loads(capsys.readouterr().out)["warnings"]
+        return "".join(each for each in warnings if each.startswith("libvirtd (process 7) runs in"))
+
+    for place in ("/etc/libvirt/hooks", "/var/lib/nvme-eraser", sys.executable, "/usr/lib"):
+        assert place in warned()
+    assert machine.hook_file.is_file()
+    made = setup.load(machine.state)
+    assert made is not None
+    assert made.hook is not None
+    shutil.rmtree(inside)
+    inside.symlink_to(machine.root)
+    machine.put(sys.executable, "").chmod(0o755)
+    assert warned() == ""
+    assert owned_by_root(machine.look(made)[Defence.HOOK])

@@ -18,6 +18,7 @@ from eraser.defences import (
     leftout,
     reloads,
     seekers,
+    selinux,
     setup,
     sightings,
     standing,
@@ -176,6 +177,7 @@ def _plan(arguments: argparse.Namespace, before: setup.Setup | None) -> _Plan:
         )
     if settings is not None:
         warnings += views.containers(host, settings)
+        warnings += _barred(host, hook)
     # In the files of another system nothing runs.
     if not arguments.no_gate and _running(root) and (why := proc.blind(host)):
         warnings.append(f"libvirt's daemons cannot be seen from here: {why}")
@@ -286,6 +288,23 @@ def _slot_warnings(host: Host, addresses: list[str]) -> Iterator[str]:
                 f"host-setup: expected NVMe drives, found a function of class {code} at {slot}"
             )
     yield from iommu.unprotected(host, sorted({pci_address(each) for each in addresses}))
+
+
+def _barred(host: Host, hook: hostrules.FileChange) -> Iterator[str]:
+    """What SELinux has against it. Raises :class:`BadInputError` where it would be written."""
+    try:
+        why = selinux.bars_hook(host)
+    except (OSError, ValueError) as error:
+        why = ""
+        yield f"whether SELinux lets libvirt execute the hook cannot be told: {error}"
+    if why and hook.needed:
+        raise BadInputError(
+            f"host-setup: expected that libvirt may execute its hook, found {why}; no guest would "
+            "start, and running ones would be ended: allow it (docs/operators.md, SELinux), or "
+            "give --no-gate"
+        )
+    if why:
+        yield f"{why}: no guest starts; allow it (docs/operators.md, SELinux), or give --no-gate"
 
 
 def _settings(arguments: argparse.Namespace) -> HookSettings | None:

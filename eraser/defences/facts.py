@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from eraser.defences import seekers, standing, views
+from eraser.defences import seekers, selinux, standing, views
 from eraser.defences.setup import Setup
 from eraser.defences.sightings import Sightings
 from eraser.defences.standing import DaemonSeen, FileSeen, LibvirtSeen, WatcherSeen
@@ -173,6 +173,13 @@ def _daemon(
     # A daemon in a container has an /etc of its own: its hook counts, not this host's.
     root = proc.view(host, process)
     boot = host.boot_id()
+    view = views.view(host, root, None if setup is None else setup.hook)
+    forbidden = unclear = ""
+    try:
+        if view.file is not None:
+            forbidden = selinux.forbids(host, process, host.path(f"{root}{hookfile.HOOK}"))
+    except (OSError, ValueError) as error:
+        unclear = f"whether SELinux lets {process.name} execute the hook: {error}"
     return DaemonSeen(
         pid=process.pid,
         name=process.name,
@@ -185,11 +192,13 @@ def _daemon(
             # another boot.
             if (told.pid, told.start, told.boot) == (process.pid, process.start, boot)
         ),
-        view=views.view(host, root, None if setup is None else setup.hook),
+        view=view,
         preceding=tuple(
             (each.inode, each.changed) for each in sightings.hooks if each.precedes(process, boot)
         ),
         apart=bool(root),
+        forbidden=forbidden,
+        unclear=unclear,
     )
 
 

@@ -75,6 +75,10 @@ class DaemonSeen:
     preceding: tuple[tuple[int, int], ...] = ()
     apart: bool = False
     """It sees other files than this host, as in a container."""
+    forbidden: str = ""
+    """Why the kernel does not let it execute the hook that it sees."""
+    unclear: str = ""
+    """Why nobody can tell whether it does."""
 
 
 @dataclass(frozen=True)
@@ -206,9 +210,27 @@ def loaded(libvirt: LibvirtSeen) -> DefenceSeen:
             f"{deaf[0].name}' and then 'nvme-eraser host-setup' again, which tells it too",
             "",
         )
+    for daemon in libvirt.daemons:
+        if daemon.forbidden:
+            return _seen(
+                Defence.LOADED,
+                f"{daemon.name} (process {daemon.pid}): {daemon.forbidden}: guests do not start, "
+                "and running ones are ended when it is started anew; allow it, or run 'nvme-eraser "
+                "host-setup --no-gate'",
+                "",
+            )
+        # Who has called it was let do so.
+        if daemon.unclear and not _called(daemon):
+            return unknown(Defence.LOADED, daemon.unclear)
     return _seen(
         Defence.LOADED, "", ", ".join(f"{daemon.name} {daemon.pid}" for daemon in libvirt.daemons)
     )
+
+
+def _called(daemon: DaemonSeen) -> bool:
+    """It called the hook as it is now."""
+    file, at = daemon.view.file, daemon.called_at
+    return file is not None and at is not None and at >= file.changed / 1e9
 
 
 def _calls_hooks(daemon: DaemonSeen) -> bool:
@@ -221,7 +243,7 @@ def _calls_hooks(daemon: DaemonSeen) -> bool:
         # it since, or was told to look while it was there.
         (file.inode, file.changed) in daemon.preceding
         or daemon.started_at > changed + CLOCK_MARGIN
-        or (daemon.called_at is not None and daemon.called_at >= changed)
+        or _called(daemon)
         or (file.inode, file.changed) in daemon.told
     )
 

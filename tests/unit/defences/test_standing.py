@@ -20,7 +20,7 @@ import pytest
 
 from eraser import cli
 from eraser.cli import hostsetup as cli_hostsetup
-from eraser.defences import facts, hostrules, reloads, setup, sightings, views
+from eraser.defences import facts, hostrules, reloads, selinux, setup, sightings, views
 from eraser.defences import standing as defences_standing
 from eraser.defences.standing import DaemonSeen, FileSeen, LibvirtSeen, NovaComputeSeen, ViewSeen
 from eraser.errors import BadInputError
@@ -134,6 +134,10 @@ BEFORE = replace(DAEMON, started_at=CHANGED - 9)
         (replace(BEFORE, preceding=((FILE.inode, FILE.changed),)), DefenceStanding.PRESENT),
         (replace(BEFORE, preceding=((FILE.inode, 3), (8, FILE.changed))), DefenceStanding.ABSENT),
         (replace(DAEMON, called_at=NOW, view=NOWHERE), DefenceStanding.ABSENT),
+        # Not whom the kernel does not let run it, whatever was before.
+        (replace(BEFORE, called_at=CHANGED + 1, forbidden="x"), DefenceStanding.ABSENT),
+        (replace(DAEMON, started_at=CHANGED + 3, unclear="x"), DefenceStanding.UNKNOWN),
+        (replace(BEFORE, called_at=CHANGED + 1, unclear="x"), DefenceStanding.PRESENT),
     ],
 )
 def test_a_daemon_counts_only_with_proof_that_it_calls_hooks(
@@ -1200,3 +1204,135 @@ def test_libvirt_in_a_container_alone_gets_the_hook_and_a_word_on_its_mounts(
     machine.put(sys.executable, "").chmod(0o755)
     assert warned() == ""
     assert owned_by_root(machine.look(made)[Defence.HOOK])
+
+
+VIRTQEMUD = "system_u:system_r:virtqemud_t:s0-s0:c0.c1023"
+HOOK_LABEL = "system_u:object_r:virt_hook_t:s0"
+UNCONFINED = "system_u:system_r:virt_hook_unconfined_t:s0-s0:c0.c1023"
+PERMISSIONS = {
+    "file": ("getattr", "execute", "execute_no_trans", "entrypoint"),
+    "process": ("fork", "transition"),
+}
+
+
+class Policy:
+    """SELinux, enforcing, and what its policy lets whom do; the files of the kernel's answers."""
+
+    def __init__(self, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.allows: set[tuple[str, str, str, str]] = set()
+        self.becomes = VIRTQEMUD
+        self.flags = 0
+        machine.put("/sys/fs/selinux/enforce", "1")
+        for number, (kind, permissions) in enumerate(PERMISSIONS.items(), 6):
+            place = f"/sys/fs/selinux/class/{kind}"
+            machine.put(f"{place}/index", str(number))
+            for bit, permission in enumerate(permissions, 1):
+                machine.put(f"{place}/perms/{permission}", str(bit))
+        monkeypatch.setattr(selinux, "label", lambda _path: HOOK_LABEL)
+        monkeypatch.setattr(selinux, "_ask", self._ask)
+
+    def _ask(self, _host: Host, question: str, subject: str, target: str, number: int) -> str:
+        kind = [*PERMISSIONS][number - 6]
+        if question == "create":
+            assert (kind, subject, target) == ("process", VIRTQEMUD, HOOK_LABEL)
+            return self.becomes + "\0"
+        allowed = sum(
+            1 << bit
+            for bit, permission in enumerate(PERMISSIONS[kind])
+            if (subject, target, kind, permission) in self.allows
+        )
+        return f"{allowed:x} ffffffff 0 ffffffff 12 {self.flags:x}"
+
+
+def confined(machine: Machine) -> setup.Setup:
+    """virtqemud, as Fedora has it, started after the hook was there."""
+    made = machine.install()
+    machine.process(7, "virtqemud", started=4e9)
+    machine.put("/proc/7/attr/current", VIRTQEMUD + "\0")
+    return made
+
+
+EXECUTE = (VIRTQEMUD, HOOK_LABEL, "file", "execute")
+WITHIN = {EXECUTE, (VIRTQEMUD, HOOK_LABEL, "file", "execute_no_trans")}
+BEYOND = {
+    EXECUTE,
+    (VIRTQEMUD, UNCONFINED, "process", "transition"),
+    (UNCONFINED, HOOK_LABEL, "file", "entrypoint"),
+}
+
+
+@pytest.mark.parametrize(
+    ("allows", "becomes", "standing"),
+    [
+        (set(), VIRTQEMUD, DefenceStanding.ABSENT),
+        ({EXECUTE}, VIRTQEMUD, DefenceStanding.ABSENT),
+        (WITHIN, VIRTQEMUD, DefenceStanding.PRESENT),
+        (WITHIN, UNCONFINED, DefenceStanding.ABSENT),
+        (BEYOND, UNCONFINED, DefenceStanding.PRESENT),
+        (BEYOND - {EXECUTE}, UNCONFINED, DefenceStanding.ABSENT),
+    ],
+)
+def test_a_hook_that_selinux_does_not_let_libvirt_execute_is_not_called(
+    machine: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    allows: set[tuple[str, str, str, str]],
+    becomes: str,
+    standing: DefenceStanding,
+) -> None:
+    """libvirt goes by the mode, fails to execute it, and refuses every start."""
+    policy = Policy(machine, monkeypatch)
+    policy.allows, policy.becomes = allows, becomes
+    made = confined(machine)
+    found = machine.look(made)[Defence.LOADED]
+    assert found.standing is standing
+    assert ("SELinux does not let it" in found.detail) is (standing is DefenceStanding.ABSENT)
+    policy.flags = 1  # this domain alone is permissive
+    assert machine.look(made)[Defence.LOADED].standing is DefenceStanding.PRESENT
+    policy.flags = 0
+    machine.put("/sys/fs/selinux/enforce", "0")
+    assert machine.look(made)[Defence.LOADED].standing is DefenceStanding.PRESENT
+
+
+def test_where_selinux_cannot_be_asked_only_a_call_proves_that_the_hook_is_called(
+    machine: Machine,
+) -> None:
+    machine.put("/sys/fs/selinux/enforce", "1")
+    made = confined(machine)
+    found = machine.look(made)[Defence.LOADED]
+    assert found.standing is DefenceStanding.UNKNOWN
+    assert "whether SELinux lets virtqemud execute the hook" in found.detail
+    start = (machine.root / "proc/7/stat").read_text().split()[21]
+    (machine.run / hookfile.CALLED_FILE).write_text(f"7 {start}\n")
+    assert machine.look(made)[Defence.LOADED].standing is DefenceStanding.PRESENT
+
+
+def test_a_question_to_selinux_is_one_write_and_one_read(machine: Machine) -> None:
+    """A plain file in place of the kernel's: what was written stands there, and nothing behind."""
+    path = machine.put("/sys/fs/selinux/access", "")
+    assert selinux._ask(machine.host, "access", "a:b:c", "d:e:f", 6) == ""
+    assert path.read_text() == "a:b:c d:e:f 6"
+
+
+def test_host_setup_writes_no_hook_that_libvirt_may_not_execute(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Running guests would be ended when libvirt is started anew."""
+    policy = Policy(machine, monkeypatch)
+    machine.process(7, "virtqemud", started=4e9)
+    machine.put("/proc/7/attr/current", VIRTQEMUD)
+    argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root), "-f", "json"]
+    argv += ["--library", "/usr/lib"]
+    assert cli.main(argv) == BadInputError.exit_code
+    assert "found virtqemud (process 7): SELinux does not let it" in capsys.readouterr().err
+    assert not machine.hook_file.exists()
+    assert not (machine.root / hostrules.UDEV_RULES[1:]).exists()
+    assert cli.main([*argv, "--no-gate"]) == 0
+    policy.allows = WITHIN
+    assert cli.main(argv) == 0
+    assert machine.hook_file.exists()
+    policy.allows = set()
+    capsys.readouterr()
+    assert cli.main(argv) == 0
+    assert any(
+        "no guest starts" in each for each in json.loads(capsys.readouterr().out)["warnings"]
+    )

@@ -143,6 +143,11 @@ def listed(host: Host) -> tuple[ListedDomain, ...]:
     if why := proc.blind(host):
         raise InUseError(f"cannot prove idle: {why}")
     found = list(_listed(host, ""))
+    # We may be in a container ourselves, while the daemon of the host is down.
+    if view := proc.view(host, proc.FIRST):
+        found += _listed(
+            host, view, tuple(each for each in DIRECTORIES if _apart(host, view, each))
+        )
     for daemon in proc.libvirt_daemons(host, tuple(proc.processes(host))):
         # A daemon in a mount namespace of its own has other files under the same names.
         if view := proc.view(host, daemon):
@@ -157,9 +162,24 @@ def listed(host: Host) -> tuple[ListedDomain, ...]:
     return tuple(found)
 
 
-def _listed(host: Host, view: str) -> Iterator[ListedDomain]:
+def _apart(host: Host, view: str, directory: str) -> bool:
+    """Another directory is there than the one of that name here: a unit that systemd confines has a
+    mount namespace of its own, and the same files. Raises :class:`InUseError`."""
+    place, ours = host.path(f"{view}{directory}"), host.path(directory)
+    try:
+        return place.exists() and not (ours.exists() and place.samefile(ours))
+    except OSError as error:
+        raise InUseError(
+            f"cannot prove idle: expected to see whether the host has another {directory}, found "
+            f"{error}; run as root"
+        ) from error
+
+
+def _listed(
+    host: Host, view: str, directories: tuple[str, ...] = DIRECTORIES
+) -> Iterator[ListedDomain]:
     """The domains in libvirt's directories below ``view``."""
-    for directory in DIRECTORIES:
+    for directory in directories:
         for name, document in _documents(host, f"{view}{directory}"):
             path = f"{view}{directory}/{name}"
             try:

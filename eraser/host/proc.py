@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from eraser.host.sysfs import Host
 
@@ -35,6 +36,10 @@ class Process:
     def directory(self) -> str:
         """Its place in /proc."""
         return f"/proc/{self.pid}"
+
+
+FIRST: Final = Process(1, "init", 0)
+"""Sees this host's files, whatever we see."""
 
 
 def blind(host: Host) -> str:

@@ -367,6 +367,24 @@ def test_a_domain_of_a_libvirt_in_a_container_is_seen(fake: FakeHost, directory:
         prove(fake)
 
 
+@pytest.mark.parametrize("same", [False, True])
+def test_a_domain_of_the_host_is_seen_from_a_container_while_its_libvirt_is_down(
+    fake: FakeHost, same: bool
+) -> None:
+    """The container has the host's PID namespace, and an /etc of its own; a unit that systemd
+    confines has a mount namespace too, and the host's files."""
+    fake.link("/proc/self/ns/mnt", "mnt:[9]")
+    fake.path("/proc/1/root").unlink()
+    fake.domain("/host/etc/libvirt/qemu/guest.xml")
+    fake.path("/proc/1/root").symlink_to(fake.path("/host"))
+    if same:
+        fake.path("/etc").symlink_to(fake.path("/host/etc"))
+    place = "/etc/libvirt/qemu" if same else "/proc/1/root/etc/libvirt/qemu"
+    assert [each.file for each in domains.listed(fake.host)] == [f"{place}/guest.xml"]
+    with pytest.raises(InUseError, match=f"'guest' names it in {place}/guest.xml"):
+        prove(fake)
+
+
 def test_a_libvirt_that_ends_while_its_domains_are_read_proves_nothing(
     fake: FakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -408,6 +426,8 @@ def test_a_libvirt_that_ends_before_anybody_knows_what_it_sees_proves_nothing(
     look = proc.view
 
     def view(host: Host, process: proc.Process) -> str:
+        if process == proc.FIRST:
+            return look(host, process)
         fake.path("/proc/90").rename(fake.path("/proc/gone"))
         return look(host, process)
 

@@ -22,7 +22,6 @@ from eraser.protocol.identity import pci_address
 from eraser.state.journal import replace_durably
 
 UDEV_RULES = "/etc/udev/rules.d/10-nvme-quarantine.rules"
-MULTIPATH_CONF = "/etc/multipath/conf.d/nvme-quarantine.conf"
 LVM_CONF = "/etc/lvm/lvm.conf"
 LVM_LOCAL = "/etc/lvm/lvmlocal.conf"
 
@@ -107,7 +106,7 @@ def plan(addresses: Iterable[str], root: Path = Path("/")) -> list[FileChange]:
         # A multipathd that does not run reads it when it starts.
         running = (root / "run/multipathd.pid").exists()
         reload = ("multipathd reconfigure",) if running else ()
-        changes.append(_change(root, MULTIPATH_CONF, multipath_conf(), reload))
+        changes.append(_change(root, seekers.MULTIPATH_CONF, multipath_conf(), reload))
     if _installed(root, "/etc/lvm", "/usr/sbin/lvm", "/sbin/lvm"):
         text = lvm_local(_text(root, LVM_LOCAL) or "", _text(root, LVM_CONF) or "", slots)
         changes.append(_change(root, LVM_LOCAL, text, _initramfs(root)))

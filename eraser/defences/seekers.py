@@ -2,6 +2,7 @@
 
 host-setup's rules keep off who asks udev, LVM, md or multipath. These read every disk themselves,
 and what a tenant wrote there is acted on: no rule by address keeps them off, so they must not run.
+A program in a container that lacks the file that host-setup wrote for it is as bad.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from eraser.host import proc
 from eraser.host.sysfs import Host
 
 CLOUD_INIT_OFF = "/etc/cloud/cloud-init.disabled"
 """Where it is, cloud-init does nothing at all (ds-identify, and a condition of each unit)."""
+
+MULTIPATH_CONF = "/etc/multipath/conf.d/nvme-quarantine.conf"
+"""host-setup's, for multipath: it leaves the drives alone where this is read."""
 
 _UNITS = (
     "/etc/systemd/system",
@@ -49,11 +54,12 @@ class Seeker:
     name: str
     does: str
     instead: str
+    why: str = "asks no udev"
 
     @property
     def line(self) -> str:
         """For people."""
-        return f"{self.name} asks no udev: {self.does}; {self.instead}"
+        return f"{self.name} {self.why}: {self.does}; {self.instead}"
 
 
 @dataclass(frozen=True)
@@ -128,6 +134,14 @@ def _os_prober(host: Host) -> bool:
 
 def _zfs_scan(host: Host) -> bool:
     return _wanted(host, "zfs-import-scan.service") and not _filled(host, "/etc/zfs/zpool.cache")
+
+
+def _multipathd_apart(host: Host) -> bool:
+    return any(
+        not host.path(f"{root}{MULTIPATH_CONF}").exists() and proc.is_alive(host, process.pid)
+        for process in proc.processes(host)
+        if process.name == "multipathd" and (root := proc.view(host, process))
+    )
 
 
 def _installed(host: Host, unit: str) -> bool:
@@ -216,6 +230,16 @@ _LOOKS: tuple[tuple[Callable[[Host], bool], Seeker], ...] = (
             "initramfs (root=LABEL)",
             "at boot it takes a tenant's file system with the label of this host's root for that",
             "name the root by its UUID on the kernel's command line and in /etc/fstab",
+        ),
+    ),
+    (
+        _multipathd_apart,
+        Seeker(
+            "multipathd (container)",
+            "it makes one device of drives to which tenants gave one WWID",
+            f"mount {MULTIPATH_CONF} into it, which host-setup writes where /etc/multipath is, and "
+            "start it anew",
+            "has not host-setup's file",
         ),
     ),
 )

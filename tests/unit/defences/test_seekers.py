@@ -171,3 +171,17 @@ def test_one_that_cannot_be_looked_at_hides_no_other(cloud: Path) -> None:
     assert [each.name for each in found.programs] == ["cloud-init"]
     (unclear,) = found.unclear
     assert unclear.startswith("whether os-prober runs here cannot be told: ")
+
+
+def test_a_multipathd_in_a_container_that_lacks_our_file_is_named(tmp_path: Path) -> None:
+    """As Kolla has it: it reads an /etc of its own."""
+    link(tmp_path, "/proc/self/ns/mnt", "mnt:[1]")
+    put(tmp_path, "/proc/70/stat", "70 (multipathd) S " + "0 " * 20)
+    link(tmp_path, "/proc/70/ns/mnt", "mnt:[1]")
+    assert names(tmp_path) == [], "it sees the host's files"
+    (tmp_path / "proc/70/ns/mnt").unlink()
+    link(tmp_path, "/proc/70/ns/mnt", "mnt:[2]")
+    (found,) = seekers.found(Host(tmp_path)).programs
+    assert found.line.startswith("multipathd (container) has not host-setup's file: it makes one")
+    put(tmp_path, f"/proc/70/root{seekers.MULTIPATH_CONF}")
+    assert names(tmp_path) == []

@@ -130,8 +130,8 @@ verification of very large and slow drives.
         max=86400,
         help="""
 Seconds without a word from a host about its order, after which the same signed order is sent again.
-An order that arrives twice changes nothing on the host. The longer nothing is heard, the longer the
-pauses get: a tenth of the silence so far, where that is more.
+An order that arrives twice changes nothing on the host. The longer the host says nothing at all,
+the longer the pauses get: a tenth of its silence so far, where that is more.
 
 When to raise it: when hosts are often away for long and the log of repeats is a nuisance.
 """,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
@@ -85,6 +86,8 @@ class SlotContext:
     """The life of the host that we speak to now; None for a host that is not registered."""
     greeted: bool = True
     """The host has said hello in this life."""
+    host_heard_at: datetime | None = None
+    """When it said its last one, on our own clock."""
     unguarded: str = ""
     """What the host lacks of the defences that are required; empty when it has them all."""
     doubtful: bool = False

@@ -43,6 +43,7 @@ def weigh(record: SlotRecord, host: HostRecord | None, limits: ServiceLimits) ->
     return SlotContext(
         incarnation=host.incarnation,
         greeted=hello is not None,
+        host_heard_at=heard,
         unguarded=_of_slot(record, hello, limits) if hello and limits.tickets else "",
         doubtful=doubtful,
         said=hello.sequence if hello and doubtful else 0,

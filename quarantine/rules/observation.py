@@ -23,8 +23,10 @@ _SKEW_SECONDS: Final = 60.0
 """The control plane's processes may run on two machines: so far their clocks may be apart."""
 
 _SILENCE_SHARE: Final = 0.1
-"""An order that nobody answers is sent again less and less often: after a tenth of the silence so
-far. A host that is down for weeks must not find thousands of copies, nor the broker keep them."""
+"""An order that nobody answers is sent again less and less often: after a tenth of the host's
+silence so far. A host that is down for weeks must not find thousands of copies, nor the broker keep
+them; one that is back must not wait for days. Whoever greets takes what is in its queue: a worker
+that no longer hears it ends itself, and says hello no more."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,9 @@ class Observation:
     @property
     def patience(self) -> float:
         """Seconds to wait for a word about an order or a ticket before it is sent again."""
-        silence = self.age(self.record.heard_at or self.record.entered_at)
+        # Of the order or of anything else: without end is a time that is to come, or none.
+        of_order = self.age(self.record.heard_at or self.record.entered_at)
+        silence = min(of_order, self.age(self.context.host_heard_at))
         share = 0.0 if math.isinf(silence) else _SILENCE_SHARE * silence
         return max(self.limits.resend_after, share)
 

@@ -261,7 +261,15 @@ def greet(store: Store, host: str) -> None:
     store.register_host(host, PrivateKey.generate().public, LIFE)
 
 
-def enrolled(store: Store, cloud: Cloud, slot: Slot, *, server: str | None = None) -> SlotRecord:
+def enrolled(
+    store: Store,
+    cloud: Cloud,
+    slot: Slot,
+    *,
+    server: str | None = None,
+    profile: str = "p",
+    policy: str = "q",
+) -> SlotRecord:
     """A slot with its drive: used by that server, or free and reserved."""
     uuid = cloud.add(slot)
     if server is not None:
@@ -272,8 +280,8 @@ def enrolled(store: Store, cloud: Cloud, slot: Slot, *, server: str | None = Non
         provider=uuid,
         resource_class=RC,
         in_use=server is not None,
-        profile="p",
-        policy="q",
+        profile=profile,
+        policy=policy,
         consumer=server,
     )
     return store.amend(record, SlotChanges(identity=drive_in(slot)))

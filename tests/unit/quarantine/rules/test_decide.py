@@ -132,6 +132,7 @@ class Row:
 
 
 MOVE = ActionKind.TRANSITION
+BACK = replace(CLEAN, host_heard_at=NOW - timedelta(seconds=30))
 
 
 def guest(uuid: str = SERVER, *, recorded: bool = True) -> SlotContext:
@@ -290,6 +291,34 @@ TABLE = (
     Row("not heard of lately", WORKING, HELD_BY_US, ActionKind.RESEND, ordered=900, heard=101),
     Row(
         "not heard of for a day", WORKING, HELD_BY_US, ActionKind.NOTHING, ordered=900, heard=86400
+    ),
+    Row(
+        "not heard of for a day, its host is back",
+        WORKING,
+        HELD_BY_US,
+        ActionKind.RESEND,
+        ordered=900,
+        heard=86400,
+        past=BACK,
+    ),
+    Row(
+        "not heard of for a day, its host is back, just sent",
+        WORKING,
+        HELD_BY_US,
+        ActionKind.NOTHING,
+        ordered=99,
+        heard=86400,
+        past=BACK,
+    ),
+    Row(
+        "a receipt that is long wanted, its host is back",
+        (State.CERTIFIED,),
+        HELD_BY_US,
+        ActionKind.TICKET,
+        ticket=False,
+        sent=101,
+        entered=86400,
+        past=BACK,
     ),
     # Certified.
     Row("give back", (State.CERTIFIED,), HELD_BY_US, ActionKind.GIVE_BACK),

@@ -33,7 +33,7 @@ class PastHellos:
 
     def goes_on(self, host: str, number: int) -> bool:
         """Whether the host really goes on from there. One call for each hello of an older number
-        that a registered host signed."""
+        that a registered host signed, and of its last one where its words are others."""
         now, run = self.monotonic(), self._runs.get(host)
         if run is None or number != run.number + 1:
             run = _Run(now, number, 0)

@@ -156,6 +156,40 @@ def test_a_host_that_goes_on_from_its_past_is_no_silent_one(
     assert caplog.text.count("ALARM message-refused host cmp1") == 1
 
 
+def beside(plane: Plane, now: list[float]) -> Plane:
+    """Another worker of the control plane, on the same record; both go by the same clock."""
+    plane.inbox = replace(plane.inbox, monotonic=lambda: now[0])
+    return replace(plane, inbox=replace(plane.inbox))
+
+
+def test_a_hello_that_two_workers_take_is_no_second_machine(
+    plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both read a host's list before one of them removes the entry."""
+    now = [0.0]
+    other = beside(plane, now)
+    plane.enrol()
+    drives = {SLOT.address: IDENTITY}
+    for number in range(1, 6):
+        hello(plane, number, drives)
+        hello(other, number, drives)
+        now[0] += 60.0
+    assert "ALARM" not in caplog.text
+
+
+def test_a_machine_that_counts_in_step_with_its_copy_is_told(plane: Plane) -> None:
+    now = [0.0]
+    other = beside(plane, now)
+    plane.enrol()
+    for number in (1, 2):
+        hello(plane, number, {SLOT.address: IDENTITY})
+        hello(other, number, {})
+        now[0] += 60.0
+    hello(plane, 3, {SLOT.address: IDENTITY})
+    with pytest.raises(RefusedError, match="two machines"):
+        hello(other, 3, {})
+
+
 def test_a_host_that_was_installed_anew_does_not_hide_all_other_alarms(
     plane: Plane, caplog: pytest.LogCaptureFixture
 ) -> None:

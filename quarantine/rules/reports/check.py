@@ -64,6 +64,8 @@ class ReasonedRuling:
     found what no order can ever mend."""
     code: HoldCode = HoldCode.OTHER
     """For a hold: which of the reasons is the gravest."""
+    unchanged: bool = False
+    """The report was counted before: what followed from it stands, and nothing more does."""
 
     @property
     def reason(self) -> str:

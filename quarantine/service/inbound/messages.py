@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from eraser.protocol import codec
 from eraser.protocol.errors import BadInputError as BadWireError
@@ -82,6 +82,8 @@ FAILURES = 2
 
 PATIENCE = 30
 """Times that a report is put off because the machine lacks memory or descriptors."""
+
+_POSTPONED_BEFORE: Final = ReasonedRuling(Ruling.POSTPONE, ("postponed before",), unchanged=True)
 
 
 class LooksLater(Protocol):
@@ -181,7 +183,10 @@ class Inbox:
                     continue
                 decision = self._unjudged(report, digest, error)
             self._times_put_off.pop(digest, None)
-            self.look(report.slot)
+            # A host that starts says again all that it ever said: a look each would keep the others
+            # waiting.
+            if not decision.unchanged:
+                self.look(report.slot)
             return decision
         raise ConflictError(f"{report.slot}: expected to record a report, lost every round; again")
 
@@ -254,11 +259,12 @@ class Inbox:
     def _receipted(self, host: HostRecord, receipt: TicketReceipt, raw: bytes) -> None:
         for _ in range(TRIES):
             try:
-                self._take_receipt(host, receipt, raw)
+                changed = self._take_receipt(host, receipt, raw)
             except ConflictError as error:
                 LOG.info("receipt of %s: %s", receipt.slot, error)
                 continue
-            self.look(receipt.slot)
+            if changed:
+                self.look(receipt.slot)
             return
         raise ConflictError(f"{receipt.slot}: expected to record a receipt, lost every round")
 
@@ -429,7 +435,7 @@ class Inbox:
         # An answer "in use" leaves the order's nonce unspent, and spends its own digest.
         if self.store.nonce(digest) is not None:
             LOG.info("%s: this answer was counted before", report.slot)
-            return ReasonedRuling(Ruling.POSTPONE, ("postponed before",))
+            return _POSTPONED_BEFORE
         if record.order_token is None:
             self._authenticator.refuse("report", host.name, f"{report.slot}: no order is out", raw)
         try:
@@ -440,7 +446,7 @@ class Inbox:
             self._authenticator.refuse("report", host.name, f"{report.slot}: {error}", raw)
         if record.state is State.QUARANTINED and record.order_id == report.order_id:
             if report.outcome is Outcome.IN_USE:
-                return ReasonedRuling(Ruling.POSTPONE, ("postponed before",))
+                return _POSTPONED_BEFORE
             # Called overdue, or sent by a dispatcher that died before it said so.
             record = self.store.transition(record, Event.ORDERED, reason="the host has the order")
         decision = self._checked(order, report, record)
@@ -470,7 +476,8 @@ class Inbox:
             return _without_past(decision, error) if decision.ruling is Ruling.CERTIFY else decision
         return check(order, report, record, images)
 
-    def _take_receipt(self, host: HostRecord, receipt: TicketReceipt, raw: bytes) -> None:
+    def _take_receipt(self, host: HostRecord, receipt: TicketReceipt, raw: bytes) -> bool:
+        """Whether the record changed."""
         record = self.store.slot(receipt.slot)
         if record is None:
             self._authenticator.refuse(
@@ -489,6 +496,7 @@ class Inbox:
             self.store.amend(record, changes, note="the host has a valid ticket for the drive")
         else:
             LOG.info("%s: %s", record.slot, reason)
+        return ruling is not receipts.ReceiptRuling.NOTHING
 
     def _order(self, token: str) -> EraseOrder:
         """Our own order, as signed: the database's word alone is not enough."""
@@ -556,5 +564,5 @@ def _without_past(decision: ReasonedRuling, error: QuarantineError) -> ReasonedR
 
 def _accepted_before(record: SlotRecord) -> ReasonedRuling:
     if record.state in WAITING_FOR_PEOPLE:
-        return ReasonedRuling(Ruling.HOLD, (record.reason,))
-    return ReasonedRuling(Ruling.CERTIFY)
+        return ReasonedRuling(Ruling.HOLD, (record.reason,), unchanged=True)
+    return ReasonedRuling(Ruling.CERTIFY, unchanged=True)

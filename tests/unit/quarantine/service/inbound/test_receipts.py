@@ -103,7 +103,7 @@ def test_a_valid_receipt_makes_the_slot_ready_once(plane: Plane) -> None:
     for _ in range(3):
         plane.inbox.receipt(token)
     assert plane.record().ticket_ready
-    assert plane.looks.slots
+    assert plane.looks.slots == [SLOT], "a host that starts says again what it ever said"
     notes = [row.reason for row in plane.store.history(SLOT) if row.event is None]
     assert notes == ["the host has a valid ticket for the drive"]
 

@@ -158,6 +158,7 @@ def test_a_redelivered_report_is_accepted_exactly_once(plane: Plane) -> None:
     assert len(plane.store.certificates()) == 1
     assert [row.event for row in plane.store.history(SLOT)].count(Event.CERTIFIED) == 1
     assert plane.store.refusals() == []
+    assert plane.looks.slots == [SLOT], "a host that starts says again what it ever said"
     # The case went on meanwhile: still the same answer.
     plane.store.transition(plane.record(), Event.RETURNED)
     assert plane.inbox.report(token).ruling is Ruling.CERTIFY

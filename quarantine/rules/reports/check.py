@@ -65,7 +65,7 @@ class ReasonedRuling:
     code: HoldCode = HoldCode.OTHER
     """For a hold: which of the reasons is the gravest."""
     unchanged: bool = False
-    """The report was counted before: what followed from it stands, and nothing more does."""
+    """The report was counted before, or is of an older case: nothing follows from it now."""
 
     @property
     def reason(self) -> str:

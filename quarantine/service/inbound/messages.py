@@ -84,6 +84,7 @@ PATIENCE = 30
 """Times that a report is put off because the machine lacks memory or descriptors."""
 
 _POSTPONED_BEFORE: Final = ReasonedRuling(Ruling.POSTPONE, ("postponed before",), unchanged=True)
+_TOO_LATE: Final = ReasonedRuling(Ruling.NOTE, ("it comes too late",), unchanged=True)
 
 
 class LooksLater(Protocol):
@@ -436,6 +437,11 @@ class Inbox:
         if self.store.nonce(digest) is not None:
             LOG.info("%s: this answer was counted before", report.slot)
             return _POSTPONED_BEFORE
+        # As of receipts: what a new case overtook is no host's mistake. One that has the present
+        # order's id is none of those.
+        if report.generation < record.generation and report.order_id != record.order_id:
+            LOG.info("%s: a report of an older case comes too late", report.slot)
+            return _TOO_LATE
         if record.order_token is None:
             self._authenticator.refuse("report", host.name, f"{report.slot}: no order is out", raw)
         try:

@@ -263,16 +263,33 @@ def test_a_used_nonce_is_refused(plane: Plane) -> None:
     assert "nonce is used" in refused(plane, plane.report())
 
 
-def test_a_report_of_an_earlier_case_is_refused(plane: Plane) -> None:
+def test_a_report_that_a_new_case_overtook_is_no_lie(
+    plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A person held the slot in mid-erase and released it before its host had ended."""
+    caplog.set_level("INFO")
     plane.ordered()
     old = plane.report()
     record = plane.store.transition(plane.record(), Event.HELD, reason="a test")
     record = plane.store.transition(record, Event.RELEASED_BY_OPERATOR, reason="a test")
     record = plane.store.transition(record, Event.CUSTODY_TAKEN)
-    assert "no order" in refused(plane, old)
+    overtaken(plane, old)
     plane.dispatcher.order(record)
-    assert "generation" in refused(plane, old)
+    overtaken(plane, old)
+    assert plane.store.refusals() == []
+    assert "ALARM" not in caplog.text
+    assert "too late" in caplog.text
+    ahead = plane.report(generation=plane.record().generation + 1)
+    assert "generation" in refused(plane, ahead)
     assert plane.inbox.report(plane.report()).ruling is Ruling.CERTIFY
+
+
+def overtaken(plane: Plane, token: str) -> None:
+    before = plane.record()
+    assert plane.inbox.report(token).unchanged
+    assert plane.record() == before
+    assert plane.store.certificates() == []
+    assert plane.looks.slots == []
 
 
 def test_a_report_signed_before_the_host_lost_its_state_is_refused(plane: Plane) -> None:

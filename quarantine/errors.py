@@ -67,6 +67,10 @@ class UnavailableError(QuarantineError):
     exit_code = 6
 
 
+class BrokerAwayError(UnavailableError):
+    """The broker took no order or ticket. Placement and the record have answered."""
+
+
 class CrowdedError(UnavailableError):
     """Others ask this process for the same, which it does for one at a time. Nothing is away."""
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from quarantine.cloud import custody
 from quarantine.cloud.facts import View
-from quarantine.doors import new_uuid
-from quarantine.errors import BadInputError, ConflictError
+from quarantine.doors import Monotonic, new_uuid
+from quarantine.errors import BadInputError, BrokerAwayError, ConflictError
 from quarantine.record.store import Store
 from quarantine.record.words.facts import UNSET, SlotChanges, SlotRecord
 from quarantine.record.words.reasons import AlarmCode
@@ -22,6 +24,13 @@ from quarantine.service import owners
 
 LOG = logging.getLogger(__name__)
 
+_QUIET_SHARE: Final = 2.0
+"""What the broker did not take is followed by a time without any try: so many times as long as that
+one took, so that at most a third of the time goes to a broker whose machine is gone."""
+
+_QUIET_SECONDS: Final = 5.0
+"""That long at least: each try has a line in the log."""
+
 
 class SendsOrders(Protocol):
     """Who sends orders to hosts (:mod:`quarantine.service.issue.dispatch`)."""
@@ -30,7 +39,7 @@ class SendsOrders(Protocol):
         """Send the case's order, the same one again where it is out already.
 
         Where something is missing (the host's hello, a profile) the record stays quarantined and
-        the next look asks again. Raises ``UnavailableError`` when the broker does not take it.
+        the next look asks again. Raises ``BrokerAwayError`` when the broker does not take it.
         """
 
 
@@ -40,7 +49,7 @@ class SendsTickets(Protocol):
     def send(self, record: SlotRecord) -> SlotRecord:
         """Send the case's ticket, always the same one; the time of sending is on the record.
 
-        Raises ``UnavailableError`` when the broker does not take it, ``BadInputError`` where the
+        Raises ``BrokerAwayError`` when the broker does not take it, ``BadInputError`` where the
         stored one is no good.
         """
 
@@ -55,12 +64,15 @@ class Executor:
         dispatcher: SendsOrders,
         tickets: SendsTickets,
         uuid: Callable[[], str] = new_uuid,
+        monotonic: Monotonic = time.monotonic,
     ) -> None:
         self._store = store
         self._placement = placement
         self._dispatcher = dispatcher
         self._tickets = tickets
         self._uuid = uuid
+        self._monotonic = monotonic
+        self._quiet_until = -math.inf
 
     def wait(self, record: SlotRecord, reason: str) -> SlotRecord:
         """Say on the record what the slot waits for."""
@@ -73,7 +85,7 @@ class Executor:
     def send_ticket(self, record: SlotRecord) -> SlotRecord:
         """Have the ticket sent; a case whose stored one is no good begins again."""
         try:
-            return self._tickets.send(record)
+            return self._posted(self._tickets.send, record)
         except BadInputError as error:
             # Damaged, or signed by a key that was replaced since: it stays so, and no other ticket
             # can be made of this case.
@@ -84,7 +96,23 @@ class Executor:
 
     def send(self, record: SlotRecord) -> SlotRecord:
         """Have the order sent; the time of sending is on the record afterwards."""
-        return self._dispatcher.order(record)
+        return self._posted(self._dispatcher.order, record)
+
+    def _posted(self, send: Callable[[SlotRecord], SlotRecord], record: SlotRecord) -> SlotRecord:
+        """What ``send`` leaves. Where the broker took nothing a moment ago it is not tried: looks
+        have other steps to take than to wait for its timeouts."""
+        began = self._monotonic()
+        if began < self._quiet_until:
+            raise BrokerAwayError(
+                "broker: it took no message a moment ago; this one goes out on a later round"
+            )
+        try:
+            return send(record)
+        except BrokerAwayError as error:
+            LOG.warning("%s: %s", record.slot, error)
+            now = self._monotonic()
+            self._quiet_until = now + max(_QUIET_SECONDS, _QUIET_SHARE * (now - began))
+            raise
 
     def carry_out(
         self, record: SlotRecord, view: View | None, action: Action

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import Provider
 from quarantine.doors import new_uuid, utc_now
-from quarantine.errors import QuarantineError, UnavailableError
+from quarantine.errors import BrokerAwayError, QuarantineError, UnavailableError
 from quarantine.record.store import Store
 from quarantine.record.words.facts import PLACEMENT, READING, SWEEP, SlotRecord
 from quarantine.record.words.states import CASE_OPEN, FREE_TO_SCHEDULE, State
@@ -138,7 +138,7 @@ class Reconciler:
         self._looks = Looks(
             store,
             placement,
-            Executor(store, placement, dispatcher, tickets, uuid),
+            Executor(store, placement, dispatcher, tickets, uuid, monotonic),
             config,
             clock,
             orphan_guests=orphan_guests,
@@ -431,8 +431,9 @@ class Reconciler:
             # A mistake of ours about one slot must not stop the care for all the others.
             _warn(slot, error)
             text = str(error) if isinstance(error, QuarantineError) else repr(error)
-            is_away, took = isinstance(error, UnavailableError), self._monotonic() - began
-            return LookResult(slot, None, text, is_away, took)
+            # Of a broker that is away the next slot meets nothing: it is not tried for each.
+            is_away = isinstance(error, UnavailableError) and not isinstance(error, BrokerAwayError)
+            return LookResult(slot, None, text, is_away, self._monotonic() - began)
         return LookResult(slot, record.state if record else None)
 
     def _guarded(self, step: Callable[[], list[LookResult]]) -> bool:
@@ -450,7 +451,10 @@ class Reconciler:
 
 def _warn(slot: Slot, error: Exception) -> None:
     """One line for what we foresaw; the whole story for a mistake of ours."""
-    if isinstance(error, QuarantineError):
+    if isinstance(error, BrokerAwayError):
+        # Whoever tried has said so, once for all slots.
+        LOG.info("%s: %s", slot, error)
+    elif isinstance(error, QuarantineError):
         LOG.warning("%s: %s", slot, error)
     else:
         LOG.error("%s: unexpected", slot, exc_info=error)

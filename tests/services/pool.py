@@ -22,7 +22,7 @@ from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding, GateTe
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cloud.facts import View, slot_of
 from quarantine.cloud.placement import Placement
-from quarantine.errors import UnavailableError
+from quarantine.errors import BrokerAwayError
 from quarantine.operations.enrol import EnrolmentTerms, enrol
 from quarantine.record.store import Store
 from quarantine.record.words.facts import NewCertificate, SlotChanges, SlotRecord
@@ -61,7 +61,7 @@ class NotingDispatcher:
             token = f"order-{record.slot}-{record.generation}"
             record = self.store.amend(record, SlotChanges(order_id=token, order_token=token))
         if self.broken:
-            raise UnavailableError("the broker does not answer")
+            raise BrokerAwayError("the broker does not answer")
         assert record.order_token is not None
         self.sent.append(record.order_token)
         changes = SlotChanges(ordered_at=self.clock(), attempts=record.attempts + 1)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from quarantine.errors import UnavailableError
+from quarantine.errors import BrokerAwayError
 from tests.site.doors import Event
 from tests.site.world import World
 
@@ -115,4 +115,4 @@ class Broker:
 
     def _require(self) -> None:
         if self.faults.down:
-            raise UnavailableError("broker: expected it to take a message, it is away")
+            raise BrokerAwayError("broker: expected it to take a message, it is away")

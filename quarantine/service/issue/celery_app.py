@@ -7,7 +7,7 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from eraser.protocol.transport import messaging
-from quarantine.errors import UnavailableError
+from quarantine.errors import BrokerAwayError
 
 ORDER_TASK = "eraser.order"
 """What a host takes from us: a signed order."""
@@ -24,7 +24,7 @@ def make_app(url: str, *, timeout: float = 5.0) -> Celery:
 class CeleryPost:
     """Sends orders and tickets.
 
-    A Redis that is away costs one timeout, then :class:`UnavailableError`.
+    A Redis that is away costs one timeout, then :class:`BrokerAwayError`.
     """
 
     def __init__(self, app: Celery) -> None:
@@ -42,7 +42,7 @@ class CeleryPost:
         try:
             self.app.send_task(task, args=[token], queue=queue, retry=False)
         except (OperationalError, RedisError, OSError) as error:
-            raise UnavailableError(
+            raise BrokerAwayError(
                 f"broker: expected it to take a message for host {host}, found: {error}; it is "
                 "sent again on a later round"
             ) from error

@@ -65,7 +65,7 @@ class Dispatcher:
 
         For a quarantined slot, and for one whose order is out (sent once more). The token is in
         the store before it is sent: a crash in between sends it twice, never two of them. Raises
-        :class:`UnavailableError` when the broker does not take it (nothing lost: call again) and
+        :class:`BrokerAwayError` when the broker does not take it (nothing lost: call again) and
         :class:`ConflictError` when the record moved on.
         """
         if record.state is not State.QUARANTINED and record.state not in WORKING:

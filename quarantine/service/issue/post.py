@@ -6,6 +6,6 @@ from typing import Protocol
 
 
 class Post(Protocol):
-    """Hands a signed message to a host's queue. Raises :class:`UnavailableError`."""
+    """Hands a signed message to a host's queue. Raises :class:`BrokerAwayError`."""
 
     def __call__(self, host: str, token: str) -> None: ...

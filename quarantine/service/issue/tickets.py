@@ -45,7 +45,7 @@ class Tickets:
     def send(self, record: SlotRecord) -> SlotRecord:
         """Sends the case's ticket to its host; the record with the time of sending.
 
-        Raises :class:`UnavailableError` when the broker does not take it, :class:`BadInputError`
+        Raises :class:`BrokerAwayError` when the broker does not take it, :class:`BadInputError`
         for a stored ticket that is no good, :class:`ConflictError` when the record moved on.
         """
         if record.state is not State.CERTIFIED:

@@ -25,7 +25,7 @@ from quarantine.cloud.facts import (
     View,
     provider_name,
 )
-from quarantine.errors import ConflictError, UnavailableError
+from quarantine.errors import BrokerAwayError, ConflictError
 from quarantine.record.store import Store
 from quarantine.record.words.facts import NewCertificate, SlotChanges, SlotRecord
 from quarantine.record.words.states import Custody, Event, State
@@ -222,7 +222,7 @@ class NotingDispatcher:
 
     def order(self, record: SlotRecord) -> SlotRecord:
         if self.broken:
-            raise UnavailableError("the broker does not answer")
+            raise BrokerAwayError("the broker does not answer")
         changes = SlotChanges(order_id="o", order_token="o", ordered_at=self.clock())
         if record.state is State.QUARANTINED:
             return self.store.transition(record, Event.ORDERED, changes=changes)

@@ -36,7 +36,7 @@ from eraser.protocol.ticket import (
 )
 from eraser.protocol.transport.believed import Believed
 from eraser.protocol.transport.signing import PrivateKey, verify
-from quarantine.errors import RefusedError, UnavailableError
+from quarantine.errors import BrokerAwayError, RefusedError, UnavailableError
 from quarantine.evidence.sections import Issuer
 from quarantine.record.store import Store
 from quarantine.record.words.facts import Initiator, SlotChanges, SlotRecord
@@ -61,7 +61,7 @@ class Posted:
 
     def __call__(self, host: str, token: str) -> None:
         if self.away:
-            raise UnavailableError("broker: away")
+            raise BrokerAwayError("broker: away")
         self.tokens.append((host, token))
 
 

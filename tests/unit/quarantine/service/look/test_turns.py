@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from eraser.protocol.identity import Slot
 from quarantine.errors import ConflictError, UnavailableError
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.states import State
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
@@ -145,6 +147,73 @@ def test_a_placement_that_hangs_ends_a_bell_and_other_errors_do_not(
     before = clock.seconds
     while loop.ring(host):
         assert clock.seconds - before <= LIMITS.request_timeout
+
+
+@dataclass
+class Hung(NotingDispatcher):
+    """A broker whose machine is gone: each try takes all the time that it is waited for."""
+
+    tries: int = 0
+
+    def order(self, record: SlotRecord) -> SlotRecord:
+        if self.broken:
+            self.tries += 1
+            self.clock.forward(5.0)
+        return super().order(record)
+
+
+def beside_a_broker(store: Store, clock: Clock) -> tuple[Reconciler, Hung, list[Slot]]:
+    """A service at its defaults whose broker hangs, and ten slots that were just let go of."""
+    cloud, broker = Cloud(clock), Hung(store, clock, broken=True)
+    slots = [slot_at(number) for number in range(10)]
+    for slot in slots:
+        enrolled(store, cloud, slot)
+    return (
+        Reconciler(
+            store,
+            cloud,
+            broker,
+            ServiceLimits(),
+            clock,
+            tickets=NoTickets(),
+            monotonic=clock.monotonic,
+        ),
+        broker,
+        slots,
+    )
+
+
+def rounds(loop: Reconciler, clock: Clock, number: int) -> None:
+    for _ in range(number):
+        began = clock.seconds
+        loop.round()
+        assert clock.seconds - began <= ServiceLimits().sweep_interval
+        clock.forward(began + ServiceLimits().sweep_interval - clock.seconds)
+
+
+def test_a_broker_that_hangs_keeps_no_slot_from_custody(
+    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop, broker, _slots = beside_a_broker(store, clock)
+    rounds(loop, clock, 2)
+    found = {record.state for record in store.slots()}
+    assert found == {State.QUARANTINED}
+    assert broker.tries == 2, "once in a round"
+    assert caplog.text.count("WARNING") == 2
+    broker.broken = False
+    rounds(loop, clock, 1)
+    assert {record.state for record in store.slots()} == {State.ERASING}
+
+
+def test_a_broker_that_hangs_is_no_placement_that_is_away(store: Store, clock: Clock) -> None:
+    """Whom a bell did not reach is rung for again."""
+    loop, broker, slots = beside_a_broker(store, clock)
+    left = loop.ring(slots[0].host)
+    assert set(left) < set(slots)
+    for slot in left:
+        loop.ring(slot.host, slot.address)
+    assert {record.state for record in store.slots()} == {State.QUARANTINED}
+    assert broker.tries == 1
 
 
 def test_what_moved_while_it_was_on_offer_comes_before_open_cases(

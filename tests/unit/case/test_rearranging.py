@@ -315,8 +315,17 @@ def test_one_that_creates_it_no_more_is_printed(
     assert any(line.startswith("Capacity: ") for line in report.residues)
 
 
+@pytest.mark.parametrize(
+    ("what", "act"),
+    [
+        (managing(), rearranging.DETACHED),
+        (managing(Layout.ROOMY), rearranging.MADE),
+        (Description("honest", Abilities(CLEAR)), rearranging.FORMATTED),
+    ],
+    ids=["detached", "made", "formatted"],
+)
 def test_nobody_who_came_meanwhile_loses_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: Description, act: str
 ) -> None:
     """They let go of it again: it is not done, and the case goes on."""
     real, here = rearranging.resets.in_use, list[str]()
@@ -332,11 +341,14 @@ def test_nobody_who_came_meanwhile_loses_it(
             return real(session)
 
     monkeypatch.setattr(rearranging.resets, "in_use", in_use)
-    with site(managing(), tmp_path) as made:
+    with site(what, tmp_path) as made:
         report = made.erase()
         made.whole(report)
-    assert f"{rearranging.DETACHED}: mounted: /dev/nvme0n1 on /mnt" in said(report)
-    assert sent(report) == []
+    assert f"{act}: mounted: /dev/nvme0n1 on /mnt" in between(report).not_done
+    # The temporary one is the case's own, and deleted in the end.
+    own = ["create 0", "attach 2", "delete 2"] if act == rearranging.MADE else []
+    assert sent(report) == own
+    assert 0 not in formats(report)
 
 
 @pytest.mark.parametrize("odd", ["media-not-ready", "interrupted", "not-ready"])

@@ -18,6 +18,7 @@ from eraser.errors import InUseError
 from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.transport import claims
+from tests.unit.host.fakehost import FakeHost
 from tests.unit.quarantine.testimony import IDENTITY, REPORT, log81
 
 ADDRESS = "0000:ff:1f.7"
@@ -84,6 +85,26 @@ def test_another_drive_is_not_read(
     monkeypatch.setattr(verify, "open_controller", opened)
     assert run(tmp_path, "--pci", ADDRESS, "--certificate", str(report)) == 4
     assert "ANOTHER" in capsys.readouterr().err
+
+
+def test_a_drive_with_a_twin_is_not_read(
+    report: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fake = FakeHost(tmp_path / "root")
+    fake.seen("nvme6", "0000:02:00.0", IDENTITY.serial, IDENTITY.model)
+
+    @contextlib.contextmanager
+    def opened(*_given: Any, **_options: Any) -> Iterator[Stranger]:
+        yield Stranger(IDENTITY)
+
+    monkeypatch.setattr(verify, "Host", lambda: fake.host)
+    monkeypatch.setattr(verify, "prove_idle", lambda *_given, **_options: None)
+    monkeypatch.setattr(verify, "open_controller", opened)
+    assert run(tmp_path, "--pci", ADDRESS, "--certificate", str(report)) == 4
+    assert "another at 0000:02:00.0 (nvme6); hold both" in capsys.readouterr().err
 
 
 def test_a_drive_in_use_is_not_opened(

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,12 @@ import pytest
 from eraser.controller import unique
 from eraser.errors import IdentityError
 from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.report import Outcome
+from tests.unit.case.bed import Bed, bed
+from tests.unit.case.test_latecomers import changed
 from tests.unit.host.fakehost import ADDRESS, FakeHost
+
+__all__ = ["bed"]
 
 IDENTITY = ControllerIdentity(1, 2, 3, 4, "SERIAL1", "MODEL", "nqn")
 
@@ -69,3 +75,21 @@ def test_an_empty_serial_is_held(tmp_path: Path, serial: str) -> None:
     nameless = dataclasses.replace(IDENTITY, serial=serial)
     with pytest.raises(IdentityError, match="empty one"):
         unique.check_unique(FakeHost(tmp_path).host, nameless, ADDRESS)
+
+
+@pytest.mark.parametrize("shared", ["serial", "subsysnqn"])
+def test_a_case_of_one_that_cannot_be_told_from_another_sends_nothing(
+    bed: Bed, shared: str
+) -> None:
+    mine = bed.kernel.root / "sys/class/nvme" / bed.kernel.name
+    other = mine.with_name("nvme9")
+    shutil.copytree(mine, other)
+    (other / "address").write_text("0000:02:00.0\n")
+    for name in {"serial", "subsysnqn"} - {shared}:
+        (other / name).write_text("another's\n")
+    before = changed(bed.drive)
+    report = bed.run()
+    assert (report.outcome, report.fit) == (Outcome.WRONG_DRIVE, False)
+    assert "0000:02:00.0 (nvme9)" in report.reasons[0]
+    assert "hold both" in report.reasons[0]
+    assert (changed(bed.drive), bed.started) == (before, [])

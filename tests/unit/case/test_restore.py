@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import errno
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -572,6 +573,27 @@ def test_anothers_sanitize_is_not_taken_for_a_format_with_the_same_dword(
     fit(report)
     assert [(method.cdw10, method.adopted) for method in report.methods] == [(0x202, False)]
     assert all(command.status == 0 for command in report.commands), "none was sent in vain"
+
+
+def test_on_a_disk_without_room_for_its_end_no_command_is_sent_or_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report would have it as one whose end is unknown."""
+    made = make_bed(tmp_path, monkeypatch, FORMAT_ONLY)
+    made.leave(DETACHED)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", full)
+        with pytest.raises(OSError, match="No space left"):
+            made.run()
+    assert made.names() == []
+    assert CaseState.of(read(made.files.journal)).changes == 0
+    report = made.run()
+    fit(report)
+    assert all(command.status == 0 for command in report.commands)
 
 
 @pytest.mark.parametrize("cdw10", [2, 3 | 1 << 4], ids=["adopted", "anothers"])

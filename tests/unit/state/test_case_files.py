@@ -61,3 +61,32 @@ def test_the_name_of_a_directory_that_was_there_is_synced_again(
     kept.clear()
     files.make()
     assert files.state_dir in kept, "whoever made it may have died before its name was on the disk"
+
+
+@pytest.mark.parametrize(
+    ("remove", "stays"), [(CaseFiles.sweep, {"request.json"}), (CaseFiles.clear, set[str]())]
+)
+def test_no_journal_stands_alone_after_a_power_loss(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    remove: Callable[[CaseFiles], None],
+    stays: set[str],
+) -> None:
+    """It would be resumed, without the key and the results that it speaks of."""
+    files = CaseFiles.of_slot(tmp_path / "state", SLOT)
+    files.make()
+    for path in (files.journal, files.probe_key, files.format_result(0, 1)):
+        path.touch()
+    (files.directory / "request.json").touch()
+    every = {path.name for path in files.directory.iterdir()}
+    disk = [every]
+    """The case's names that are on the disk, after each sync."""
+
+    def fsync(_descriptor: int) -> None:
+        there = files.directory.is_dir()
+        disk.append({path.name for path in files.directory.iterdir()} if there else set())
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    remove(files)
+    assert disk[1] == every - {files.journal.name}, "it goes first, and alone"
+    assert disk[-1] == stays

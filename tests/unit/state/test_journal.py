@@ -146,6 +146,40 @@ def test_every_entry_is_synced_before_append_returns(
     book.close()
 
 
+def test_its_name_is_on_the_disk_before_its_first_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is synced inside of a file is lost with its name."""
+    named = set[Path]()
+
+    def fsync(descriptor: int) -> None:
+        synced = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if synced.is_dir():
+            named.update(synced.iterdir())
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    book = Journal(tmp_path / "j")
+    assert named == {tmp_path / "j"}
+    book.close()
+
+
+def test_a_line_that_was_written_in_part_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As at a limit of the file's size, or the end of the disk."""
+    path = tmp_path / "j"
+    written(path)
+    book, whole = Journal(path), os.pwrite
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", lambda fd, data, at: whole(fd, data[:-1], at))
+        with pytest.raises(OSError, match=r"expected to write \d+ bytes, wrote \d+"):
+            book.append("Lost", {})
+    assert len(book.lines) == len(PAYLOADS)
+    book.append("Kept", {})
+    book.close()
+    assert [line.kind for line in journal.read(path)] == ["Intent"] * 3 + ["Kept"]
+
+
 def test_a_journal_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "MAX_BYTES", 100)
     (tmp_path / "j").write_bytes(b"x" * 101)

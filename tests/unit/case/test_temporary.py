@@ -122,8 +122,10 @@ def test_killed_at_any_act_none_is_left(
         made = bed(tmp_path / f"at-{at}", monkeypatch, KINDS[kind])
         if left is not None:
             made.leave(left)
+        plug = Plug(at, after)
         with contextlib.suppress(Crash):
-            made.run(Plug(at, after))
+            made.run(plug)
+        assert plug.dead, "nobody died"
         report = made.run()
         fit(report)
         as_delivered(made, report)

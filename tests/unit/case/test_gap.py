@@ -194,6 +194,25 @@ def test_silence_has_an_end(bed: Bed) -> None:
     assert "7 s" in report.reasons[0]
 
 
+def test_a_drive_that_left_its_slot_is_not_waited_for(bed: Bed) -> None:
+    """It answers nothing either, and no patience brings it back."""
+    left: list[float] = []
+
+    def firmware(opcode: int, words: dict[str, Any], done: Done) -> Answer:
+        if reads(opcode, words, SANITIZE_LOG) and bed.running and not left:
+            bed.kernel.remove()
+            left.append(bed.clock.now)
+        if left:
+            raise OSError(errno.ENODEV, "No such device")
+        return done()
+
+    bed.firmware = firmware
+    report = bed.run()
+    assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
+    assert "found it gone" in report.reasons[0]
+    assert bed.clock.now - left[0] < bed.policy.limits.stuck
+
+
 @pytest.mark.parametrize(
     ("sealed", "counts", "found"),
     [

@@ -110,6 +110,9 @@ class SlotContext:
     Placement has not been asked yet. Traits move the generation with which a slot is given back."""
     traits: frozenset[str] | None = None
     """All of the slot's traits at the view's generation; None where Placement was not asked."""
+    attended_since: datetime | None = None
+    """The service looked at no slot for long, until then: what waited for it is not late. None
+    where that could change nothing, or no such break is known. No step depends on it."""
     quiet: bool = False
     """A person expects delays there: nobody is called for one. No step depends on it."""
     crowded: str = ""

@@ -7,6 +7,7 @@ one alarm for one trouble.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
@@ -109,22 +110,30 @@ def _unguarded(look: Observation) -> str:
 
 
 def _overdue(look: Observation) -> str:
+    attended = look.age(look.context.attended_since)
+    told = look.record.alarm
+    # What people were told of stands until it is over: a break of ours ends nothing.
+    standing = told if told in _delays(look, math.inf) else ""
+    return next(_delays(look, attended), standing)
+
+
+def _delays(look: Observation, attended: float) -> Iterator[str]:
+    """The gravest first. The service has looked at slots for ``attended`` seconds."""
     record, limit = look.record, look.limits.overdue_after
-    here = look.age(record.entered_at)
+    here = min(look.age(record.entered_at), attended)
     # Without end is what a clock that was set back shows: that is no trouble of the slot's.
     silence = min(here, look.age(record.heard_at))
     # Each hello names the order, also where its case dies again and again before it reports. A host
     # counts the order's time from when it took it, and not while it is off.
     longest = look.limits.order_seconds + limit
     if record.state in WORKING and longest < here < math.inf:
-        return f"its host has not finished the order in more than {longest / 3600:g} h"
+        yield f"its host has not finished the order in more than {longest / 3600:g} h"
     if record.state in WORKING and limit < silence < math.inf:
-        return f"its host has said nothing of the order for more than {limit / 3600:g} h"
+        yield f"its host has said nothing of the order for more than {limit / 3600:g} h"
     # Without a detail too: where Placement or the broker fails each look, nothing is on the record.
     if record.state in _WAITING and limit < here < math.inf:
         # What it waits for may change from look to look; this must not.
-        return f"no step for more than {limit / 3600:g} h; its detail or the log says why"
-    return ""
+        yield f"no step for more than {limit / 3600:g} h; its detail or the log says why"
 
 
 def is_round(times: int) -> bool:

@@ -31,6 +31,7 @@ from quarantine.rules import absence
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.alarmbook import SlotInState, alarm
 from quarantine.rules.alarms import may_be_overdue
+from quarantine.rules.breaks import attended_since
 from quarantine.rules.decide import decide
 from quarantine.rules.handover import Handover
 from quarantine.rules.maintenance import Maintenances
@@ -260,15 +261,17 @@ class Looks:
         # None is a question that was not put yet: the rules answer ASK or CHECK to it.
         context = replace(context_of(self._store, record, self._limits), burns=None)
         young = self._doubts.is_young(record.slot.host, context.doubtful, context.said)
-        context = replace(context, doubtful=young, quiet=self._quiet(record))
+        context = replace(context, doubtful=young)
+        # Asked only where something could be told.
+        if may_be_overdue(record, self._clock(), self._limits.overdue_after):
+            since = attended_since(self._store.passes(), self._clock(), self._limits.overdue_after)
+            context = replace(context, attended_since=since, quiet=self._quiet(record))
         if self._handovers is not None:
             context = replace(context, handover=Handover.UNASKED)
         return context if self._orphan_guests is None else replace(context, ghosts=None)
 
     def _quiet(self, record: SlotRecord) -> bool:
-        """A person expects delays; asked only where that could be told."""
-        if not may_be_overdue(record, self._clock(), self._limits.overdue_after):
-            return False
+        """A person expects delays."""
         found = Maintenances.of(self._store.maintenances(record.slot.host))
         return bool(found.of_slot(record.slot))
 

@@ -21,11 +21,12 @@ from quarantine.cloud.facts import Provider
 from quarantine.doors import new_uuid, utc_now
 from quarantine.errors import BrokerAwayError, QuarantineError, UnavailableError
 from quarantine.record.store import Store
-from quarantine.record.words.facts import PLACEMENT, READING, SWEEP, SlotRecord
+from quarantine.record.words.facts import PLACEMENT, READING, RESUMED, SWEEP, SlotRecord
 from quarantine.record.words.states import CASE_OPEN, FREE_TO_SCHEDULE, State
 from quarantine.rules import absence
 from quarantine.rules.absence import Absences
 from quarantine.rules.action import ServiceLimits
+from quarantine.rules.breaks import is_break
 from quarantine.rules.maintenance import Maintenances
 from quarantine.rules.mark import Mark
 from quarantine.service.brake import Brake
@@ -327,6 +328,9 @@ class Reconciler:
         return []
 
     def _note_sweep(self) -> list[LookResult]:
+        # First: without it, the next sweep would find no break any more.
+        if is_break(self._store.passes(), self._clock(), self._limits.overdue_after):
+            self._store.note_pass(RESUMED, sweep_bound(self._limits))
         self._store.note_pass(SWEEP, sweep_bound(self._limits))
         return []
 

@@ -283,6 +283,8 @@ PLACEMENT: Final = "placement"
 """A listing of Placement's."""
 BROKER: Final = "broker"
 """A turn of the lists of hosts."""
+RESUMED: Final = "resumed"
+"""The end of the last long break between two sweeps (:mod:`quarantine.rules.breaks`)."""
 
 
 @dataclass(frozen=True)

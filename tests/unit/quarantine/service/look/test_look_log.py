@@ -11,6 +11,7 @@ import pytest
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.errors import UnavailableError
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SWEEP
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.issue.dispatch import Dispatcher
 from quarantine.service.reconciler import Reconciler
@@ -123,6 +124,7 @@ def test_what_stands_on_a_record_is_called_for_again_once_it_stands_there(
         loop = made(store, cloud, clock)
         loop.look(slot)
         clock.forward(ServiceLimits().overdue_after + 1)
+        store.note_pass(SWEEP, 270.0)  # the service went on meanwhile
         with monkeypatch.context() as patched:
             patched.setattr(store, "amend", away)
             for _ in range(3):

@@ -40,11 +40,11 @@ def test_a_claim_tells_whose_the_server_is(site: Site) -> None:
 
 def test_a_sweep_that_went_well_is_written(site: Site) -> None:
     site.go_on(30)
-    listing, sweep = site.store.passes()
-    assert (listing.name, sweep.name) == ("placement", "sweep")
+    listing, resumed, sweep = site.store.passes()
+    assert (listing.name, resumed.name, sweep.name) == ("placement", "resumed", "sweep")
     site.cloud.broken["list"] = UnavailableError("away")
     site.go_on(600)
-    assert site.store.passes() == [listing, sweep]
+    assert site.store.passes() == [listing, resumed, sweep]
 
 
 def test_placement_answered_where_something_else_kept_a_sweep_from_going_well(
@@ -52,16 +52,16 @@ def test_placement_answered_where_something_else_kept_a_sweep_from_going_well(
 ) -> None:
     """Who is asked for health says which of the two it was."""
     site.go_on(30)
-    (listing, sweep) = site.store.passes()
+    listing, resumed, sweep = site.store.passes()
 
     def fails(_store: Store) -> None:
         raise UnavailableError("not now")
 
     monkeypatch.setattr(Store, "every_slot", fails)
     site.go_on(600)
-    later, same = site.store.passes()
+    later, *same = site.store.passes()
     assert later.at > listing.at
-    assert same == sweep
+    assert same == [resumed, sweep]
 
 
 @pytest.mark.parametrize("error", [ConflictError, UnavailableError, RuntimeError])

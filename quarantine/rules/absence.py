@@ -107,6 +107,12 @@ class Absences:
 
     after: float
     """Seconds that a slot is absent before people hear of it."""
+    within: float
+    """Seconds in which the next listing is expected. In a longer break whatever was absent may have
+    come back, which only a look tells: nobody is called for ``after`` seconds then."""
+    _since: datetime | None = None
+    """The first listing after the last break, or of this process."""
+    _last: datetime | None = None
     _told: StandingAlarms = field(default_factory=StandingAlarms)
 
     def tell(
@@ -123,6 +129,7 @@ class Absences:
         # nor that they are back.
         if absence.doubted:
             return
+        new = self._lasts(now)
         records = list(records)
         gone = [r.slot for r in records if self._long(r, now)]
         hosts = Counter(slot.host for slot in gone if not quiet.of_slot(slot))
@@ -130,7 +137,7 @@ class Absences:
         # All that these hosts lack is in maintenance: told anew where it lasts longer.
         silenced = {f"host {slot.host}" for slot in gone if slot.host not in hosts}
         self._told.hush(silenced, code)
-        for host in sorted(hosts):
+        for host in sorted(hosts) if new else ():
             self._told.tell(
                 f"host {host}",
                 code,
@@ -143,6 +150,15 @@ class Absences:
             text = "those that Placement does not show are retired or held"
             self._told.end(name, code, text)
         self._told.end_others(present, code, "Placement shows its slots again")
+
+    def _lasts(self, now: datetime) -> bool:
+        """Whether there was no break for as long as a slot has to be absent."""
+        # Our clock may be set to and fro meanwhile, which is like a break.
+        calm = self._last is not None and abs((now - self._last).total_seconds()) <= self.within
+        if self._since is None or not calm:
+            self._since = now
+        self._last = now
+        return (now - self._since).total_seconds() >= self.after
 
     def _tell_doubt(self, absence: Absence) -> None:
         if not absence.doubted:

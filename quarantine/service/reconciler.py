@@ -133,7 +133,7 @@ class Reconciler:
         self._lateness.expect(
             READING, lambda: worst_case_detection(config, len(self._watch)), calls=False
         )
-        self._absences = Absences(config.absent_after)
+        self._absences = Absences(config.absent_after, sweep_bound(config))
         self._brake = Brake(monotonic)
         self._doubted: frozenset[Slot] = frozenset()
         self._looks = Looks(

@@ -35,7 +35,7 @@ from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.reasons import AlarmCode
 from quarantine.record.words.states import State
-from quarantine.rules.absence import Absence, Absences
+from quarantine.rules.absence import Absence
 from quarantine.rules.action import ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.alarmbook import ALARMS, Severity
 from quarantine.rules.alarms import may_be_overdue
@@ -44,7 +44,7 @@ from quarantine.rules.maintenance import Maintenances, words
 from quarantine.service.watch.host_liveness import HostLiveness
 from tests.lab.record import migrated_file
 from tests.unit.quarantine.rules import test_decide as a
-from tests.unit.quarantine.service.look.test_absence import LATER, cloud
+from tests.unit.quarantine.service.look.test_absence import LATER, cloud, listing
 from tests.unit.quarantine.store_suite import enrol, erasing
 
 START = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
@@ -256,7 +256,7 @@ def test_a_slot_alone_silences_no_host(store: Store, clock: Clock) -> None:
 
 
 def test_absent_slots(caplog: pytest.LogCaptureFixture) -> None:
-    away, teller = cloud(8, provider_generation=None), Absences(900)
+    away, teller = cloud(8, provider_generation=None), listing()
     hosts_of = {record.slot.host for record in away}
     quiet = Maintenances(
         {Subject(host): of(Subject(host), LATER + timedelta(hours=1)) for host in hosts_of}

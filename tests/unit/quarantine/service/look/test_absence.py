@@ -86,6 +86,13 @@ def test_what_is_parked_or_was_absent_before_does_not_count(changes: dict[str, o
     assert weigh(old, ()) == Absence(0)
 
 
+def listing() -> Absences:
+    """Who has listed what Placement shows since ``NOW``, without a break."""
+    teller = Absences(900, within=1000)
+    teller.tell(Absence(80), [], NOW)
+    return teller
+
+
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     found = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
     caplog.clear()
@@ -95,7 +102,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_a_listing_that_is_not_believed_is_told_once_and_when_it_is_over(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    records, teller = cloud(80), Absences(900)
+    records, teller = cloud(80), listing()
     for _ in range(60):
         teller.tell(weigh(records, ()), records, NOW)
     (alarm,) = said(caplog)
@@ -112,7 +119,7 @@ def test_a_listing_that_is_not_believed_is_told_once_and_when_it_is_over(
 def test_a_host_whose_slots_stay_away_is_told_once_and_when_they_are_back(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    away, teller = cloud(8, provider_generation=None), Absences(900)
+    away, teller = cloud(8, provider_generation=None), listing()
     parked = [replace(each, state=State.HELD) for each in away]
     teller.tell(Absence(80), away, LATER - timedelta(seconds=1))
     teller.tell(Absence(80), parked, LATER)
@@ -130,7 +137,7 @@ def test_slots_that_were_retired_while_they_are_away_are_not_shown_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """As the alarm says what to do for good."""
-    away, teller = cloud(8, provider_generation=None), Absences(900)
+    away, teller = cloud(8, provider_generation=None), listing()
     teller.tell(Absence(80), away, LATER)
     assert len(said(caplog)) == 1
     retired = [replace(each, state=State.RETIRED) for each in away]

@@ -9,10 +9,11 @@ import pytest
 
 from quarantine.record.words.states import State
 from tests.unit.quarantine.service.look.test_burn_grace import LIMITS, ROUND, SLOT, Site, state
-from tests.unit.quarantine.smallcloud import Clock, Cloud, enrolled, open_store
+from tests.unit.quarantine.smallcloud import Clock, Cloud, available, enrolled, open_store, slot_at
 
 AWAY = LIMITS.overdue_after + 3600
 OVERDUE = "ALARM overdue"
+OTHER = slot_at(2)
 
 
 @pytest.fixture
@@ -78,3 +79,38 @@ def test_short_breaks_put_off_no_alarm(site: Site, caplog: pytest.LogCaptureFixt
         site.restart()
         site.go_on(2 * LIMITS.list_interval)
     assert caplog.text.count(OVERDUE) == 1
+
+
+ABSENT = "ALARM slots-absent"
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_nobody_is_called_for_a_slot_that_came_back_meanwhile(
+    site: Site, caplog: pytest.LogCaptureFixture, restarted: bool
+) -> None:
+    available(site.store, site.cloud, OTHER)
+    seat = site.cloud.seats.pop(f"rp-{OTHER}")
+    site.go_on(2 * LIMITS.list_interval)
+    site.clock.forward(3600)
+    if restarted:
+        site.restart()
+    site.cloud.seats[f"rp-{OTHER}"] = seat
+    site.go_on(LIMITS.absent_after + 2 * LIMITS.list_interval)
+    assert ABSENT not in caplog.text
+
+
+def test_of_one_that_is_still_away_people_hear_a_little_later(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    available(site.store, site.cloud, OTHER)
+    del site.cloud.seats[f"rp-{OTHER}"]
+    site.go_on(2 * LIMITS.list_interval)
+    site.clock.forward(3600)
+    site.go_on(LIMITS.absent_after / 2)
+    assert ABSENT not in caplog.text
+    site.go_on(LIMITS.absent_after)
+    assert caplog.text.count(ABSENT) == 1
+    site.clock.forward(3600)
+    site.go_on(2 * LIMITS.absent_after)
+    assert caplog.text.count(ABSENT) == 1
+    assert "over: slots-absent" not in caplog.text

@@ -216,41 +216,50 @@ class Shell(App):
         return self._audited(command, name, arguments)
 
     def _audited(self, command: Command, name: str, arguments: argparse.Namespace) -> int:
-        """Runs an act of people, and writes down whose and how it ended.
+        """Runs an act of people, counts whom it calls, and writes down whose it is and how it
+        ended.
 
         Raises :class:`BadInputError` where that cannot be written down: nothing is done then. What
         needs no configuration is done without one, and is written down nowhere.
         """
+        from quarantine.metrics.alarmcount import counting
         from quarantine.operations.plane import Plane
 
         with Plane(self.options.config_file).parts() as parts:
             try:
-                run = parts.conf.run
+                conf = parts.conf
             except BadInputError:
                 # The first key is made before there is a configuration.
                 if isinstance(command, ControlCommand) and not command.configured(arguments):
                     return command.run(arguments)
                 raise
             # Before the act: what cannot be written down is not done.
-            keep_audit(run.audit_file, run.log_format)
-        if not run.audit_file:
-            return command.run(arguments)
-        said = " ".join(
-            f"{word}={value!r}"
-            for word, value in sorted(vars(arguments).items())
-            if word in _SAID and value
-        )
-        try:
-            code = command.run(arguments)
-        except BaseException as error:
-            # Also an interrupted one, for some of it may be done.
-            AUDIT.info("%s %s: %s, by %s", name, said, type(error).__name__, users.who())
-            raise
-        AUDIT.info("%s %s: %s, by %s", name, said, code, users.who())
-        return code
+            keep_audit(conf.run.audit_file, conf.run.log_format)
+        # Its looks may write an alarm on a slot's record, for which nobody is called again.
+        with counting(conf):
+            if not conf.run.audit_file:
+                return command.run(arguments)
+            return _written_down(command, name, arguments)
 
     def parsed(self, argv: list[str]) -> tuple[Command, argparse.Namespace]:
         """A command and its arguments. Raises :class:`BadInputError`."""
         made, name, rest = self.command_manager.find_command(argv)
         command = made(self, self.options, cmd_name=name)
         return command, command.get_parser(f"{self.NAME} {name}").parse_args(rest)
+
+
+def _written_down(command: Command, name: str, arguments: argparse.Namespace) -> int:
+    """Runs it, and has whose it is and how it ended in the audit."""
+    said = " ".join(
+        f"{word}={value!r}"
+        for word, value in sorted(vars(arguments).items())
+        if word in _SAID and value
+    )
+    try:
+        code = command.run(arguments)
+    except BaseException as error:
+        # Also an interrupted one, for some of it may be done.
+        AUDIT.info("%s %s: %s, by %s", name, said, type(error).__name__, users.who())
+        raise
+    AUDIT.info("%s %s: %s, by %s", name, said, code, users.who())
+    return code

@@ -1,6 +1,6 @@
 """What people were called for and how often, whichever process called them.
 
-Noted in the record: the worker calls people too, and serves no metrics.
+Noted in the record: the worker and commands call people too, and serve no metrics.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import logging
 import os
 import stat
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,17 @@ from eraser.protocol.report import Hello, SeenDrive
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine import cli, users
 from quarantine.cli.commands.service import set_up_logging
-from quarantine.errors import BadInputError
+from quarantine.errors import BadInputError, UnavailableError
 from quarantine.evidence import attestations, certificate
 from quarantine.evidence.certificate import Link
 from quarantine.evidence.sections import Issuer
+from quarantine.operations import decisions
 from quarantine.operations.papers import certificates
 from quarantine.record.store import Store
 from quarantine.record.words.facts import Initiator, NewCertificate, SlotChanges
+from quarantine.record.words.reasons import AlarmCode
 from quarantine.record.words.states import Event, State
+from quarantine.rules.alarmbook import SlotInState, alarm
 from quarantine.service.assembly import Assembly
 from tests.unit.quarantine.evidence.test_certificate import KEY, evidence_of, issue
 from tests.unit.quarantine.testimony import IDENTITY, ORDER, PROFILE, REPORT, SLOT
@@ -738,3 +742,27 @@ def test_capacity_is_shown_in_each_format(ready: Cli, conf: Path) -> None:
     assert out.split() == ['"flavor"', '"i1-45"', '"i1-90"', '"i1-180"']
     refused(ready("capacity", "show", "i2"), 2, "expected one of i1-45, i1-90, i1-180")
     refused(ready("capacity", "show", "--host", "other"), 2, "expected a host with enrolled slots")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_a_command_calls_people_for_is_counted(
+    ready: Cli, conf: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Its looks write a lasting alarm on the slot's record: the service calls nobody for it then,
+    so it would be in no list and ring nowhere."""
+    enrolled(conf).close()
+
+    def look(*_plane: object, **_words: object) -> tuple[()]:
+        alarm(SlotInState(SLOT, State.IN_USE), AlarmCode.STRANGER_RUNS, "domain x runs")
+        if fails:
+            raise UnavailableError("Placement does not answer")
+        return ()
+
+    monkeypatch.setattr(decisions, "reconcile", look)
+    assert ready("slot", "reconcile", "--slot", SLOT)[0] == (6 if fails else 0)
+    (line,) = json.loads(ready("alarm", "list", "-f", "json")[1])
+    assert (line["code"], line["subject"], line["count"]) == ("stranger-runs", str(SLOT), 1)
+    with closing(Store.open(f"sqlite:///{conf.parent}/record.db")) as store:
+        assert store.alarm_totals() == {"stranger-runs": 1}
+    alarm(SLOT, AlarmCode.STRANGER_RUNS, "after the command nobody listens")
+    assert json.loads(ready("alarm", "list", "-f", "json")[1]) == [line]

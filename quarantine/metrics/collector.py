@@ -317,14 +317,17 @@ class Collector:
 
     def _hosts(self) -> Sequence[Metric]:
         now, after = self._clock(), self._limits.silent_after
-        since = [now - timedelta(seconds=edge) for edge in (*HEARD_WITHIN, after)]
-        (*counts, heard), all_ = self._store.hosts_within(since)
+        since = now - timedelta(seconds=after)
+        edges = [now - timedelta(seconds=edge) for edge in HEARD_WITHIN]
+        long = now - timedelta(seconds=max(after, self._limits.overdue_after))
+        (*counts, heard, heard_long), all_ = self._store.hosts_within([*edges, since, long])
         by_edge: dict[tuple[str, ...], float] = {
             (str(edge),): count for edge, count in zip(HEARD_WITHIN, counts, strict=True)
         }
         by_edge["+Inf",] = all_
-        needed = self._store.silent_and_needed(since[-1])
-        quiet = self._store.silent_in_maintenance(since[-1])
+        needed = self._store.silent_and_needed(since)
+        quiet = self._store.silent_in_maintenance(since)
+        named = self._store.silent_and_needed(long) + self._store.silent_in_maintenance(long)
         maintained = self._store.maintenance_totals()
         return (
             _gauge("hosts", "Registered hosts.", [], {(): all_}),
@@ -348,6 +351,13 @@ class Collector:
                 "Those of them with open cases or with slots on offer.",
                 [],
                 {(): needed},
+            ),
+            _gauge(
+                "hosts_silent_long",
+                "Those of them that were not heard for [erase]overdue_after seconds, and on which "
+                "neither a case nor an offer depends.",
+                [],
+                {(): max(all_ - heard_long - named, 0)},
             ),
             _gauge(
                 "hosts_silent_in_maintenance",

@@ -185,7 +185,7 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
     ),
     AlarmCode.HOST_SILENT: Alarm(
         _SOON,
-        "A host says nothing while something waits for it.",
+        "A host says nothing while something waits for it, or for `[erase]overdue_after`.",
         "Its worker, or its way to the broker; one that is gone: [a host that "
         "goes](#a-host-that-goes). Its slots on "
         "offer stay on offer: what became of its gate meanwhile is not known. Those of a removed "

@@ -290,6 +290,24 @@ def test_what_is_in_maintenance_is_late_and_silent_apart(site: Site) -> None:
     assert of(found, "hosts_silent") == of(found, "hosts_silent_needed") == 2
 
 
+def test_hosts_on_which_nothing_waits_are_silent_for_long(site: Site) -> None:
+    """A dead host whose drives are all in use, or held: no other number that rings has it."""
+    for host in ("dead", "needed", "kept", "young"):
+        site.store.register_host(host, PrivateKey.generate().public, "incarnation-1")
+    site.available("needed/0000:01:00.0")
+    site.store.hold(site.released("dead/0000:01:00.0"), holds.because(HoldCode.OTHER, "odd"))
+    now = site.later(21500)
+    site.store.register_host("young", PrivateKey.generate().public, "incarnation-2", replace=True)
+    until, by = now + timedelta(hours=9), Initiator("ada")
+    site.store.put_maintenance(Subject("kept"), until=until, reason="fans", by=by)
+    assert of(Scraper(site)(), "hosts_silent_long") == 0
+    site.later(1000)
+    found = Scraper(site)()
+    assert of(found, "hosts_silent") == 3
+    assert of(found, "hosts_silent_needed") == 1
+    assert of(found, "hosts_silent_long") == 1
+
+
 def test_no_count_of_late_slots_is_below_zero(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slot that came late between the two questions is among the second's alone."""
     site.erasing("a/0000:01:00.0")

@@ -16,6 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from quarantine.doors import MACHINE
 from quarantine.record.store import Store
+from quarantine.record.words.reasons import AlarmCode
+from quarantine.rules.alarmbook import ALARMS
 from tests.lab.record import migrated_file
 from tests.unit.quarantine import monitored
 from tests.unit.quarantine.totals_suite import Site
@@ -72,6 +74,16 @@ def test_the_runbook_has_no_section_of_an_alert_that_is_gone() -> None:
     assert named == {alert["alert"] for alert in ALERTS}
     mentioned = set(re.findall(r"NvmeQuarantine\w+", RUNBOOK))
     assert mentioned <= named
+
+
+def test_what_the_general_alert_leaves_out_is_said_with_the_alerts_that_tell_of_it() -> None:
+    (general,) = (alert for alert in ALERTS if alert["alert"] == "NvmeQuarantineAlarm")
+    (left_out,) = re.findall(r'code!~"([^"]+)"', general["expr"])
+    lines = re.findall(r"^- `([a-z-]+)`: (.+)$", section("NvmeQuarantineAlarm"), re.MULTILINE)
+    assert [code for code, _alerts in lines] == left_out.split("|")
+    for code, alerts in lines:
+        assert AlarmCode(code) in ALARMS
+        assert "NvmeQuarantine" in alerts, code
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])

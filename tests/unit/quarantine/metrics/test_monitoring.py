@@ -69,6 +69,17 @@ def test_an_alert_has_all_that_somebody_needs_who_is_woken(alert: dict[str, Any]
     assert "`" in first or "NvmeQuarantine" in first, "the first command"
 
 
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+def test_what_wakes_somebody_is_critical_and_nothing_else_is(alert: dict[str, Any]) -> None:
+    wakes = section(alert["alert"]).partition("**Wake somebody:**")[2].strip()
+    # Where it depends on what the operator has promised, the alert wakes nobody by itself.
+    depends = wakes.startswith(("as ", "where "))
+    critical = alert["labels"]["severity"] == "critical"
+    assert depends or wakes.startswith("yes" if critical else "no"), wakes
+    assert "; else no" not in wakes
+    assert not (depends and critical)
+
+
 def test_the_runbook_has_no_section_of_an_alert_that_is_gone() -> None:
     named = set(re.findall(r"^## (.+)$", RUNBOOK, flags=re.MULTILINE))
     assert named == {alert["alert"] for alert in ALERTS}

@@ -17,18 +17,20 @@ from eraser.errors import EraserError
 from eraser.host import domains
 from eraser.host.functions import NVME_CLASS
 from eraser.host.sysfs import Host
-from eraser.ownership import audit
+from eraser.ownership import audit, turned_away
 from eraser.ownership import store as books
 from eraser.ownership.model import Book
 from eraser.protocol.ticket import (
     MAX_DOMAINS,
     MAX_EXEMPTIONS,
+    MAX_REFUSED,
     Defence,
     DefenceSeen,
     DefenceStanding,
     DomainSeen,
     Exemption,
     GateTestimony,
+    OwnerRefused,
 )
 
 LOG = logging.getLogger(__name__)
@@ -42,6 +44,9 @@ MAX_REASON = 120
 
 MAX_NAME = 64
 """Characters of a person's name, and of a time."""
+
+MAX_FOUND = 400
+"""Characters of why the gate refused an owner; the syslog has all of it."""
 
 
 class GateStatus:
@@ -81,6 +86,7 @@ class GateStatus:
             tickets=books.seen_tickets(book),
             allowances=book.used_allowances,
             exemptions=tuple(self._exempt(book, exemptions)),
+            refused=tuple(self._refused(book)),
         )
 
     def defences(self) -> tuple[DefenceSeen, ...]:
@@ -173,6 +179,13 @@ class GateStatus:
                 reason=_short(given[each].reason, MAX_REASON),
                 by=_short(given[each].by, MAX_NAME),
                 at=_short(given[each].at, MAX_NAME),
+            )
+
+    def _refused(self, book: Book) -> Iterator[OwnerRefused]:
+        """In short: names and texts are the guests' and the drives'."""
+        for each in turned_away.standing(self._state_dir, book)[:MAX_REFUSED]:
+            yield dataclasses.replace(
+                each, name=_short(each.name, MAX_NAME), found=_short(each.found, MAX_FOUND)
             )
 
     def _is_nvme(self, address: str) -> bool:

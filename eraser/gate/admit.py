@@ -130,6 +130,7 @@ def _check(
             if refusals:
                 # What can never be good again is told with the next hello, and erased again.
                 book.write(_voided(book.book, refusals))
+                _tell(state_dir, book.book, refusals, starting, clock)
                 raise refused(starting, " | ".join(map(str, refusals)))
             # Before the answer: a crash in between costs this start, and never lets a second guest
             # in.
@@ -144,6 +145,29 @@ def _voided(book: Book, refusals: list[rules.StartRefusal]) -> Book:
         if each.void:
             book = revocation.void(book, each.address, each.void)
     return book
+
+
+def _tell(
+    state_dir: Path,
+    book: Book,
+    refusals: list[rules.StartRefusal],
+    starting: Starting,
+    clock: Clock,
+) -> None:
+    """People hear of owners that were refused their own drive, by the host's hellos."""
+    owners = [each for each in refusals if each.of_owner]
+    if not owners:
+        return
+    # A guest that is let in does not wait for it to be loaded.
+    from eraser.ownership import turned_away
+    from eraser.protocol.ticket import OwnerRefused
+
+    at = clock.utc()
+    said = (
+        OwnerRefused(each.address, starting.uuid, starting.name, f"{each.found}; {each.do}", at)
+        for each in owners
+    )
+    turned_away.note(state_dir, book, said)
 
 
 def pci_class(host: Host, address: str) -> str | None:

@@ -62,6 +62,8 @@ class StartRefusal:
     do: str
     void: str = ""
     """Why the slot's ticket is no good any more; empty where it still may be."""
+    of_owner: bool = False
+    """The domain has the slot, and the drive is not as it left it: a person has to look."""
 
     def __str__(self) -> str:
         return f"{self.address}: {self.found}; {self.do}"
@@ -102,7 +104,8 @@ def admit(facts: SlotFacts, starting: Starting) -> StartAdmission | StartRefusal
         return StartAdmission(facts.address, AdmittedBy.ALLOWANCE, identity)
     if facts.entry.owner is not None and facts.entry.owner.domain == starting.uuid:
         # Refused by all three ways. What is told is what helps this domain.
-        return _refused(facts, owned or away, _OTHER_DRIVE if owned else _LOOK_FIRST)
+        do = _OTHER_DRIVE if owned else _LOOK_FIRST
+        return StartRefusal(facts.address, owned or away, do, of_owner=True)
     if not facts.adopted and facts.entry.owner is None and facts.entry.ticket is None:
         return _refused(
             facts,

@@ -27,6 +27,9 @@ MAX_DOMAINS = 4096
 MAX_ALLOWANCES = 32
 """Used ones that a host tells of: it remembers no more (:mod:`eraser.ownership.model`)."""
 
+MAX_REFUSED = 256
+"""Owners of one host that were refused. No host has so many slots."""
+
 MAX_EXEMPTIONS = 256
 """Functions that one host's gate leaves to any guest. No host has so many."""
 
@@ -220,6 +223,24 @@ class Exemption:
 
 
 @dataclass(frozen=True)
+class OwnerRefused:
+    """A guest that the gate refused the drive that it has: the drive, or its counters, are not as
+    they were left. Told until it is let in, or has the drive no more."""
+
+    address: str
+    domain: str
+    """UUID."""
+    name: str
+    found: str
+    """Why, and what a person can do."""
+    at: str
+
+    def __post_init__(self) -> None:
+        if pci_address(self.address) != self.address:
+            raise ValueError(f"expected a PCI address in lower case, found {self.address!r}")
+
+
+@dataclass(frozen=True)
 class GateTestimony:
     """The last gate, as its host describes it with each hello."""
 
@@ -229,6 +250,7 @@ class GateTestimony:
     allowances: tuple[AllowanceUsed, ...]
     exemptions: tuple[Exemption, ...] = field(default=(), metadata=LATE)
     """All of them by address, whether there is a function now or not."""
+    refused: tuple[OwnerRefused, ...] = field(default=(), metadata=LATE)
 
     def __post_init__(self) -> None:
         if len(self.allowances) > MAX_ALLOWANCES:
@@ -239,6 +261,12 @@ class GateTestimony:
             raise ValueError(
                 f"expected at most {MAX_EXEMPTIONS} exemptions, found {len(self.exemptions)}"
             )
+        if len(self.refused) > MAX_REFUSED:
+            raise ValueError(
+                f"expected at most {MAX_REFUSED} refused owners, found {len(self.refused)}"
+            )
+        if len({each.address for each in self.refused}) != len(self.refused):
+            raise ValueError("expected the refused owner of each slot once, found one twice")
         if len({each.address for each in self.exemptions}) != len(self.exemptions):
             raise ValueError("expected each exemption once, found one twice")
         if len(self.domains) > MAX_DOMAINS:

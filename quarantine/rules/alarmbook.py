@@ -181,7 +181,8 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
     AlarmCode.GATE_NEWS: Alarm(
         _SOON,
         "A host says for the first time what its last gate saw, or what a person allowed there.",
-        "Read it: an allowance that nobody here knows of is to be asked about.",
+        "Read it: an allowance that nobody here knows of is to be asked about. A guest that was "
+        "refused its own drive waits for a person: see [the watcher](#the-watcher).",
     ),
     AlarmCode.HOST_SILENT: Alarm(
         _SOON,

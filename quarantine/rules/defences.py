@@ -99,6 +99,15 @@ def news(old: GateTestimony | None, new: GateTestimony | None) -> Iterator[tuple
                 used.address,
                 f"{used.by} let domain {used.domain} in past the gate at {used.at}: {used.reason}",
             )
+    # By guest and slot: each further try of the same one is no news.
+    turned = set() if old is None else {(each.address, each.domain) for each in old.refused}
+    for one in new.refused:
+        if (one.address, one.domain) not in turned:
+            yield (
+                one.address,
+                f"the gate refused domain {one.name!r} ({one.domain}) the drive that it has, at "
+                f"{one.at}: {one.found}",
+            )
     # By the address alone: all else a host may say anew with each hello.
     given = set() if old is None else {each.address for each in old.exemptions}
     for each in new.exemptions:

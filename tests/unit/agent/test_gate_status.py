@@ -15,7 +15,7 @@ import pytest
 from eraser import cli
 from eraser.agent import gate_status
 from eraser.agent.bounded_probes import BoundedProbes
-from eraser.agent.gate_status import MAX_NAME, MAX_REASON, GateStatus
+from eraser.agent.gate_status import MAX_FOUND, MAX_NAME, MAX_REASON, GateStatus
 from eraser.agent.hoststate import keygen
 from eraser.cli import gate as cli_gate
 from eraser.clock import MACHINE
@@ -24,7 +24,7 @@ from eraser.errors import DriveError
 from eraser.host import openers, usage
 from eraser.host.proc import ALL_PIDS
 from eraser.host.sysfs import Host
-from eraser.ownership import audit
+from eraser.ownership import audit, turned_away
 from eraser.ownership import store as books
 from eraser.ownership.model import Book, SlotEntry
 from eraser.protocol import codec
@@ -36,6 +36,7 @@ from eraser.protocol.ticket import (
     DefenceStanding,
     DomainSeen,
     GateTestimony,
+    OwnerRefused,
 )
 from eraser.state import hostcard
 from tests.unit.ownership.parts import ADDRESS, AT, DRIVE, KEPT, MINE, OTHER_ADDRESS, OWNER, THEIRS
@@ -496,3 +497,24 @@ def test_one_look_at_a_time_and_a_late_answer_is_no_answer() -> None:
         pass
     # What was asked long ago is not told as if it were so now.
     assert found == {"a": 3}
+
+
+def test_owners_that_were_refused_their_drive_are_told_in_short(rig: Rig) -> None:
+    rig.book(SlotEntry(ADDRESS, owner=OWNER), SlotEntry(OTHER_ADDRESS, ticket=KEPT))
+    assert b"refused" not in codec.canonical(rig.witness.gate()), "an older reader takes it"
+    said = OwnerRefused(ADDRESS, OWNER.domain, "guest\n" * 30, "it vanished " * 90, AT)
+    gone = replace(said, address=OTHER_ADDRESS)
+    with books.opened(rig.state) as opened:
+        turned_away.note(rig.state, opened.book, (said, gone))
+    told = rig.witness.gate()
+    (one,) = told.refused
+    assert (one.address, one.domain, one.at) == (ADDRESS, OWNER.domain, AT)
+    assert (len(one.name), len(one.found)) == (MAX_NAME, MAX_FOUND)
+    assert "\n" not in one.name
+    assert codec.load(GateTestimony, codec.canonical(told), "gate") == told
+
+
+def test_a_damaged_note_of_them_keeps_back_no_hello(rig: Rig) -> None:
+    rig.book(SlotEntry(ADDRESS, owner=OWNER))
+    rig.put("var/lib/nvme-eraser/gate/turned-away.json", "{")
+    assert rig.witness.gate().refused == ()

@@ -21,7 +21,7 @@ from eraser.gate import accept_ticket, admit, intake
 from eraser.gate.admit import GateRefusedError
 from eraser.gate.rules import AdmittedBy
 from eraser.host.sysfs import PciFunction
-from eraser.ownership import audit, pending
+from eraser.ownership import audit, pending, turned_away
 from eraser.ownership import revoke as ownership_revoke
 from eraser.ownership import store as books
 from eraser.ownership.cases import read_case
@@ -44,6 +44,7 @@ from tests.unit.ownership.parts import (
     ORDER_ID,
     OTHER_ADDRESS,
     OWNER,
+    REPORTED,
     SEEN,
     THEIRS,
     TICKET,
@@ -617,3 +618,35 @@ def test_a_book_that_cannot_say_keeps_the_drive(world: World) -> None:
     books.book_file(world.state).write_bytes(b"{}\n")
     with pytest.raises(InUseError, match="damaged"):
         revoke(world)
+
+
+def test_people_hear_of_an_owner_that_is_refused_its_own_drive(world: World) -> None:
+    """Its counters went back with a power loss, as some drives' do: only a person can help it."""
+    back = dataclasses.replace(REPORTED, power_cycles=REPORTED.power_cycles - 1)
+    world.slot(ADDRESS, dataclasses.replace(SEEN, counters=back))
+    world.slot(OTHER_ADDRESS)
+    world.know(SlotEntry(ADDRESS, owner=owner(rest=REPORTED)))
+    for _ in range(2):
+        refused(world, domain(ADDRESS), "Power Cycles went back")
+    (told,) = turned_away.standing(world.state, world.book)
+    assert (told.address, told.domain, told.name) == (ADDRESS, MINE, "instance-1")
+    assert "Power Cycles went back" in told.found
+    assert "gate allow --once" in told.found
+    refused(world, domain(ADDRESS, OTHER_ADDRESS, uuid=THEIRS, name="other"), "'instance-1'")
+    assert turned_away.standing(world.state, world.book) == (told,), "others are not its owner"
+    world.know(dataclasses.replace(world.book.entry(ADDRESS), allowance=ALLOWED))
+    world.check(domain(ADDRESS))
+    assert turned_away.standing(world.state, world.book) == ()
+
+
+def test_a_refusal_that_cannot_be_noted_says_why_all_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_words: object) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    world.slot(ADDRESS)
+    world.know(SlotEntry(ADDRESS, owner=owner(left="it vanished")))
+    monkeypatch.setattr(turned_away, "replace_whole", full)
+    refused(world, domain(ADDRESS), "it vanished")
+    assert turned_away.standing(world.state, world.book) == ()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from eraser.protocol.ticket import MAX_ALLOWANCES, AllowanceUsed
+from eraser.protocol.ticket import MAX_ALLOWANCES, AllowanceUsed, OwnerRefused
 from quarantine.record.words.reasons import HoldCode
 from quarantine.rules import holds
 from quarantine.service.inbound.authenticate import QUIET_SECONDS
@@ -81,6 +81,22 @@ def test_a_host_that_never_stops_having_news_does_not_hide_all_other_alarms(
     )
     seconds[0] += QUIET_SECONDS
     assert say(2 * CALLS + 2) == CALLS + 2
+
+
+def test_an_owner_that_was_refused_its_drive_is_told_once(
+    plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    on_offer(plane)
+    said = OwnerRefused(SLOT.address, "uuid-1", "vm", "Power Cycles went back", "2026-11-20T03:00Z")
+    later = replace(said, at="2026-11-20T04:00Z")
+    for sequence, each in enumerate(((said,), (later,), ())):
+        told(plane, sequence + 1, replace(ALL_WELL, refused=each))
+    assert caplog.text.count("ALARM gate-news host cmp1: '0000:01:00.0': the gate refused ") == 1
+    assert caplog.text.count("ALARM gate-news") == 1
+    notes = [row.reason for row in plane.store.history(SLOT) if "went back" in row.reason]
+    assert len(notes) == 1
+    told(plane, 4, replace(ALL_WELL, refused=(later,)))
+    assert caplog.text.count("ALARM gate-news") == 2, "it was let in meanwhile"
 
 
 def test_more_allowances_than_a_host_remembers_are_no_hello() -> None:

@@ -124,22 +124,35 @@ class Format:
         self.session.tell(share, f"{self.command.method.value}, {seconds:.0f} s")
 
     def _wait_for_format(self) -> None:
-        """A Format that outlived its sender (FPI not 0) must end before the next one starts."""
+        """A Format that outlived its sender (FPI not 0) must end before the next one starts.
+
+        One that the power ended may show there until another is through, so what stands still is
+        no Format that runs. One that does all the same answers the next one with 84h.
+        """
         if self.session.state.attempts.get(self.place, 0) == 0:
             return
-        # FPI is the one trace of a Format whose sender died; a drive may leave it out, then it
-        # reads 0.
-        deadline = self.session.clock.monotonic() + self.session.limits.format
-        controller = self.session.controller
-        while any(
-            namespace.format_progress & 0x7F
-            for _nsid, namespace in described(controller, controller.active_namespaces())
-        ):
-            if self.session.clock.monotonic() >= deadline:
+        # FPI is the one trace of a Format whose sender died; a drive may leave it out.
+        limits, clock = self.session.limits, self.session.clock
+        deadline = clock.monotonic() + limits.format
+        seen, moved = tuple[int, ...](), clock.monotonic()
+        while any(left := self._left()):
+            now = clock.monotonic()
+            if left != seen:
+                seen, moved = left, now
+            if now - moved >= limits.stuck:
+                self.session.tell(0.0, f"FPI stands still at {max(left)} %: no Format is running")
+                return
+            if now >= deadline:
                 raise DriveError("an earlier Format is not at its end (FPI); look at the drive")
             self.session.tell(0.0, "an earlier Format is still running")
             self.session.check_time()
-            self.session.clock.sleep(self.session.limits.poll)
+            clock.sleep(limits.poll)
+
+    def _left(self) -> tuple[int, ...]:
+        """Percent of each namespace that remain to be formatted (FPI; NVM 1.0, 4.1.5.1)."""
+        controller = self.session.controller
+        found = described(controller, controller.active_namespaces())
+        return tuple(namespace.format_left for _nsid, namespace in found)
 
     def _judge(self, intent: Intent, result: format_nvm.FormatResult) -> None:
         record = _record(result, self.command.nsid, self.command.cdw10)

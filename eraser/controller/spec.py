@@ -297,6 +297,12 @@ class IdentifyNamespace:
         return self.blocks * (self.block_bytes + self.metadata_bytes)
 
     @property
+    def format_left(self) -> int:
+        """Percent that a Format has yet to do: FPI bits 6:0 (NVM 1.0, figure 97); 0 where bit 7 is
+        clear, for then they say nothing."""
+        return self.format_progress & 0x7F if self.format_progress & 0x80 else 0
+
+    @property
     def write_protected(self) -> bool:
         """NSATTR bit 0."""
         return bool(self.attributes & 1)

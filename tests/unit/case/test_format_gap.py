@@ -19,7 +19,7 @@ from eraser.case.entries import MethodDone, Planted
 from eraser.case.format import MAX_ATTEMPTS
 from eraser.case.state import CaseState
 from eraser.controller.lock import SlotLock
-from eraser.controller.passthru import FORMAT_NVM
+from eraser.controller.passthru import CNS_NAMESPACE, FORMAT_NVM, IDENTIFY
 from eraser.erase import format as format_nvm
 from eraser.protocol.policy import Method
 from eraser.protocol.report import MethodRecord, Verdict
@@ -143,6 +143,54 @@ def test_a_drive_that_was_still_formatting_when_they_were_planted_anew_is_erased
     session = SimpleNamespace(state=state, policy=made.policy)
     said = verify._again(session, Verdict.UNKNOWN, None)  # type: ignore[arg-type]
     assert ("a Format that was interrupted" in said) is again
+
+
+def tells(made: Bed, progress: Callable[[int], int]) -> None:
+    """What FPI is after so many Formats, by Identify Namespace (NVM 1.0, 4.1.5.1)."""
+    formats = 0
+
+    def firmware(opcode: int, words: dict[str, Any], done: Callable[[], Answer]) -> Answer:
+        nonlocal formats
+        answer = done()
+        formats += opcode == FORMAT_NVM and not answer.code
+        if opcode != IDENTIFY or words.get("cdw10", 0) & 0xFF != CNS_NAMESPACE:
+            return answer
+        raw = bytearray(answer.data)
+        raw[32] = progress(formats)
+        return replace(answer, data=bytes(raw))
+
+    made.firmware = firmware
+
+
+@pytest.mark.parametrize(
+    ("progress", "waits"),
+    [
+        # What the power cut off stands there until a Format is through.
+        (lambda formats: 0x80 | 40 * (formats == 1), (900, 910)),
+        # Without bit 7 the drive has no such indicator, whatever the rest says.
+        (lambda _formats: 40, (0, 5)),
+    ],
+    ids=["left", "none"],
+)
+def test_a_format_that_is_over_for_good_keeps_the_next_one_from_nothing(
+    made: Bed, progress: Callable[[int], int], waits: tuple[int, int]
+) -> None:
+    dies_in_format(made, result=False)
+    tells(made, lambda formats: progress(formats + 1))
+    began = made.clock.now
+    report = made.run()
+    fit(report)
+    assert report.methods[0].attempts == 2
+    assert waits[0] <= made.clock.now - began < waits[1]
+
+
+def test_a_format_that_goes_on_is_waited_for(made: Bed) -> None:
+    """For longer than one may stand still."""
+    dies_in_format(made, result=False)
+    began = made.clock.now
+    tells(made, lambda _formats: 0x80 | max(0, 10 - int(made.clock.now - began) // 100))
+    fit(made.run())
+    assert 1000 <= made.clock.now - began < 1010
 
 
 def refused(made: Bed, times: int) -> None:

@@ -268,6 +268,16 @@ class Loosened:
 
 
 @dataclass(frozen=True)
+class Risking:
+    """What may take the host down with it is about to be done. Of a resumed case alone: a former
+    release knows no such entry, and goes on with what nobody interrupted.
+    """
+
+    act: str
+    """What it is; empty: it is over."""
+
+
+@dataclass(frozen=True)
 class Visited:
     """The drive was used as by its next tenant."""
 
@@ -345,6 +355,7 @@ Entry = (
     | Mapped
     | Narrowed
     | Loosened
+    | Risking
     | Visited
     | Seeded
     | Drawn
@@ -382,6 +393,7 @@ _KINDS: dict[str, type[Entry]] = {
         Mapped,
         Narrowed,
         Loosened,
+        Risking,
         Visited,
         Seeded,
         Drawn,

@@ -55,6 +55,10 @@ MAX_LOST = 2
 """Attempts of one that ended without a completion: what the kernel gives up in one reset of its own
 says little of a drive. One that was interrupted before is none of them."""
 
+MAX_AGAIN = 8
+"""Times that one which no run saw the end of is sent again: one that takes its host down each time
+is not sent for ever."""
+
 
 def adopt(session: CaseSession) -> None:
     """Adopts a running sanitize that no journal knows of, or waits for a foreign one."""
@@ -193,7 +197,7 @@ class Sanitize:
         """An intent without a result: the log tells whether the command arrived."""
         before = _parse(intent.log_before)
         # Most likely it is running: the drive may be too busy to answer at once.
-        _raw, now = _patient_look(self.session, _watchdog(self.session))
+        raw, now = _patient_look(self.session, _watchdog(self.session))
         match after_loss(self.command.cdw10, before, now):
             case AfterLoss.WATCH:
                 self._seen()
@@ -205,7 +209,10 @@ class Sanitize:
                 self.session.note(Uprooted(self.place, "another's sanitize is running"))
                 wait_for_another(self.session, "before ours")
             case AfterLoss.SEND:
-                self._never_arrived("interrupted")
+                if intent.attempt <= MAX_AGAIN:
+                    self._never_arrived("interrupted")
+                else:
+                    self._given_up(intent, raw, "interrupted; log 81h shows that it did not arrive")
 
     def _send(self) -> None:
         session, cdw10 = self.session, self.command.cdw10
@@ -360,6 +367,9 @@ class Sanitize:
         if found.standing is SanitizeStanding.SUCCEEDED and not self._attended and not _sealed(raw):
             # Between that end and this run anybody may have written: on this host, or another.
             reason = "ended unwatched, and the drive does not say that nothing was written since"
+            if intent.attempt > MAX_AGAIN:
+                self._given_up(intent, raw, reason)
+                return
             self.session.note(Uprooted(self.place, reason))
             self.session.note(AttemptOver(self.place, reason))
             return
@@ -368,6 +378,12 @@ class Sanitize:
         if intent.adopted and not reason:
             reason = "adopted: found running with our command dword 10, its end was seen by us"
         self._done(intent, raw, verdict(found), reason, changed=found.changed, halt=failed and last)
+
+    def _given_up(self, intent: Intent, raw: bytes, reason: str) -> None:
+        """It is sent no more, and nothing is claimed from it."""
+        self.session.note(Uprooted(self.place, reason))
+        said = f"{reason}; {intent.attempt} attempts in all"
+        self._done(intent, raw, Verdict.UNKNOWN, said, changed=False)
 
     def _overwritten(self, raw: bytes, found: Assessment) -> bool:
         """Ours ran and its end is not told any more: nobody's fault, least of all the drive's."""

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from eraser.case.entries import Entry, Identified, Mapped, Revoked, Spent
+from eraser.case.entries import Entry, Identified, Mapped, Revoked, Risking, Spent
 from eraser.case.state import CaseState
 from eraser.controller import binding
 from eraser.controller.binding import ensure_nvme_driver
@@ -40,6 +40,10 @@ _FOR_UDEV = 5.0
 
 _PAUSE = 1.0
 """Seconds before a look at who uses the drive that did not come to its end is made again."""
+
+MAX_DOWN = 2
+"""Boots that may end in the midst of one act before it is done no more. That of a case's first run
+is not among them, so the power may be cut twice before an honest drive is the worse for it."""
 
 OnProgress = Callable[[Step, float, str], None]
 
@@ -183,6 +187,25 @@ class CaseSession:
             own = max(0.0, self.clock.monotonic() - began - inner)
             self._counted += own
             self.note(Spent(step, round(own, 3)))
+
+    @contextlib.contextmanager
+    def risk(self, act: str) -> Iterator[None]:
+        """What may take the host down with it: the next run knows that it died in the midst."""
+        if not self.state.resumed:
+            yield
+            return
+        self.note(Risking(act))
+        try:
+            yield
+        finally:
+            self.note(Risking(""))
+
+    def given_up(self, act: str) -> str:
+        """Why an act is done no more in this case; empty where it is."""
+        count = self.state.downs.get(act, 0)
+        if count < MAX_DOWN:
+            return ""
+        return f"the host went down in the midst of it, {count} times at least"
 
     def check_time(self) -> None:
         """Raises :class:`OutOfTimeError` when the order's time is over."""

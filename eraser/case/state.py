@@ -33,6 +33,7 @@ from eraser.case.entries import (
     Restored,
     Resumed,
     Revoked,
+    Risking,
     Seeded,
     SeenRunning,
     Sent,
@@ -113,6 +114,10 @@ class CaseState:
     """The function's reset methods as they have to be again."""
     loose: int = 0
     """The namespace that has to be attached again."""
+    risking: str = ""
+    """What may take the host down with it is being done."""
+    downs: dict[str, int] = field(default_factory=dict)
+    """Boots that ended in the midst of it, by what it was."""
     probe_seed: str = ""
     """Of the places where fingerprints are taken."""
     seed: str = ""
@@ -307,6 +312,9 @@ class CaseState:
                 # A new boot: its clock began anew, so only what the runs before noted is known.
                 if entry.moment is not None and not entry.moment.same_boot(self.since):
                     self.used, self.since = sum(self.seconds.values()), entry.moment
+                    if self.risking:
+                        self.downs[self.risking] = self.downs.get(self.risking, 0) + 1
+                self.risking = ""
                 # The slot was nobody's meanwhile: canaries that no command of ours followed may be
                 # gone through another's, and would count as erased by us.
                 self.uprooted.update(self.planted.keys() - self.attempts.keys())
@@ -386,6 +394,8 @@ class CaseState:
                 self.narrowed = entry.methods
             case Loosened():
                 self.loose = entry.nsid
+            case Risking():
+                self.risking = entry.act
             case Visited():
                 self.visits.append(entry.record)
             case Seeded():

@@ -31,6 +31,9 @@ from eraser.state.journal import replace_durably
 
 CHECKPOINT_SECONDS = 2.0
 
+RESET = "the reset before the reading, or before some blocks are read twice"
+"""For the journal. One name: a drive whose host goes down in either is not handed out."""
+
 _RANK = {Verdict.ERASED: 0, Verdict.UNKNOWN: 1, Verdict.NOT_ERASED: 2}
 
 
@@ -40,10 +43,18 @@ def reset(session: CaseSession) -> None:
     if session.state.reset is not None:
         return
     with session.step(Step.RESET):
+        announced, problem = False, session.given_up(RESET)
+        if not problem:
+            announced, problem = _reset(session)
+        session.note(WasReset(problem, _writes(session), announced))
+
+
+def _reset(session: CaseSession) -> tuple[bool, str]:
+    """Whether the shutdown was announced, and why the controller was not reset."""
+    with session.risk(RESET):
         # The driver resets the controller as it takes the drive back, so one of the two is enough.
         announced = bool(session.policy.verification.visit) and not session.rebind()
-        problem = "" if announced else session.reset()
-        session.note(WasReset(problem, _writes(session), announced))
+        return announced, "" if announced else session.reset()
 
 
 def reconsider(session: CaseSession) -> None:
@@ -165,6 +176,11 @@ def _worst_last(methods: tuple[MethodRecord, ...]) -> tuple[MethodRecord, ...]:
 
 
 def _read(session: CaseSession, plan: VerifyPlan) -> VerificationResult:
+    unreset = "nothing is read twice"
+    if plan.reread and (why := session.given_up(RESET)):
+        # Without a reset in between a second reading proves nothing, and would be claimed.
+        plan, unreset = dataclasses.replace(plan, reread=0), why
+        _note_problem(session, why)
     verifier = Verifier(plan, session.disk, session.clock)
     _restore(session, verifier)
     result = verifier.run(
@@ -177,27 +193,33 @@ def _read(session: CaseSession, plan: VerifyPlan) -> VerificationResult:
         raise OutOfTimeError("expected to read to the end, found the reading stopped")
     if not plan.reread:
         # Else the visit comes with the second reset, before the second reading.
-        visit.after(session, plan, verifier.left, "nothing is read twice")
+        visit.after(session, plan, verifier.left, unreset)
     return result
 
 
 def _reset_again(session: CaseSession, verifier: Verifier) -> None:
     """The second reset, with half of the proof behind us: docs/decisions/reading.md says why, and
     why it is the one that the next tenant's drive gets."""
-    first, paths = session.state.reset, session.hold.paths
+    paths = session.hold.paths
     with session.step(Step.RESET, "again, to read some blocks twice"):
-        done = session.reset_function()
+        with session.risk(RESET):
+            done = session.reset_function()
         # The plan names disks by their paths: under other names other namespaces would be read.
         if session.hold.paths != paths:
             raise DriveError(
                 f"expected the disks {sorted(paths.values())} after a reset, found "
                 f"{sorted(session.hold.paths.values())}; see the kernel's log"
             )
-        # The second reset's failure counts as the first one's does.
-        if done.problem and first is not None and not first.problem:
-            session.note(dataclasses.replace(first, problem=done.problem))
+        _note_problem(session, done.problem)
         make_readable(session)
     visit.after(session, verifier.plan, verifier.left, done.refused)
+
+
+def _note_problem(session: CaseSession, problem: str) -> None:
+    """The second reset's failure counts as the first one's does."""
+    first = session.state.reset
+    if problem and first is not None and not first.problem:
+        session.note(dataclasses.replace(first, problem=problem))
 
 
 def _restore(session: CaseSession, verifier: Verifier) -> None:

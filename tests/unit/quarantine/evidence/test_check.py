@@ -174,6 +174,21 @@ def test_a_visit_of_an_adopted_sanitize_counts_from_the_plan() -> None:
     assert "no writes after the last technique" in ruled(late)[1]
 
 
+def test_a_visit_that_was_left_out_is_not_called_done() -> None:
+    """The host went down in the midst of it, again and again."""
+    why = "every act between two erases: the host went down in the midst of it, 2 times at least"
+    visits = (VisitRecord(1, True, (), (why,)), VisitRecord(2, False, (ACT,), (), 30.0))
+    report = replace(REPORT, visits=visits)
+    assert ruled(report) == (Ruling.CERTIFY, "")
+    evidence = CertificateEvidence(ORDER, "", report, "", "", "", "", ())
+    body = certificate.build(evidence, Issuer(), Link(), "2026-11-20T12:00:00Z")
+    [last] = body.verification.acts
+    assert last.startswith("After the last technique, without writes")
+    said = "Not done: writing to the drive, as its next tenant will, between two erases."
+    assert said in body.not_done
+    assert f"Not done of what a next tenant may do first: {why}." in body.not_done
+
+
 @pytest.mark.parametrize(
     ("uniform", "holds"),
     [("00" * 16, False), ("", False), ("ff" * 16, True), ("ab" * 16, True), ("00", True),

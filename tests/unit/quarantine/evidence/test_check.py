@@ -146,6 +146,9 @@ ACT = ActRecord("single blocks", 8, 0, 0, 0, 0, 8)
         (((2, True), (2, False)), "no writes after the last technique"),
         (((2, True), (1, False)), "no writes after the last technique"),
         (((9, True), (9, False)), "no writes after the last technique"),
+        # The last one of all was written after everything, whatever place it names.
+        (((1, True),), "no writes after the last technique"),
+        (((2, False), (1, True)), "no writes after the last technique"),
     ],
 )
 def test_what_was_written_after_the_last_technique_holds_wherever_it_stands(
@@ -869,6 +872,58 @@ def test_the_first_clear_method_offered_is_the_one_expected() -> None:
     ruling, reason = ruled(report, replace(ORDER, policy=CLEAR_POLICY))
     assert ruling is Ruling.HOLD
     assert "format-crypto" in reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "cdw10", "holds"),
+    [
+        (Method.FORMAT_USER_DATA, 0x200, False),
+        (Method.FORMAT_USER_DATA, 0, True),
+        (Method.FORMAT_USER_DATA, 0x400, True),
+        (Method.FORMAT_USER_DATA, 0x600, True),
+        (Method.FORMAT_CRYPTO, 0x400, False),
+        (Method.FORMAT_CRYPTO, 0, True),
+        (Method.FORMAT_CRYPTO, 0x200, True),
+    ],
+)
+def test_a_format_is_believed_by_its_secure_erase_settings(
+    kind: Method, cdw10: int, *, holds: bool
+) -> None:
+    """SES 000b erases nothing, and the drive ends it well all the same (Base 2.0, figure 189)."""
+    sent = command(0x80, cdw10)
+    report = replace(
+        CLEARED, methods=(replace(FORMAT, method=kind, cdw10=cdw10),), commands=(sent,)
+    )
+    order = replace(ORDER, policy=replace(CLEAR_POLICY, clear_methods=(kind,)))
+    ruling, reason = ruled(report, order)
+    assert ruling is (Ruling.HOLD if holds else Ruling.CERTIFY)
+    assert ("expected CDW10 & 0xe00" in reason) is holds
+
+
+@pytest.mark.parametrize(
+    ("kind", "cdw10", "lacks"),
+    [
+        (Method.FORMAT_USER_DATA, 0x200, {"oacs": FACTS.oacs & ~0x2}),
+        (Method.FORMAT_CRYPTO, 0x400, {"oacs": FACTS.oacs & ~0x2}),
+        (Method.FORMAT_CRYPTO, 0x400, {"fna": FACTS.fna & ~0x4}),
+    ],
+)
+def test_a_format_that_the_drive_does_not_offer_is_not_believed(
+    kind: Method, cdw10: int, lacks: dict[str, int]
+) -> None:
+    """OACS bit 1 is Format NVM, FNA bit 2 its cryptographic erase (Base 2.0, figure 275)."""
+    facts = replace(NO_SANITIZE, **lacks)
+    report = replace(
+        CLEARED,
+        methods=(replace(FORMAT, method=kind, cdw10=cdw10),),
+        commands=(command(0x80, cdw10),),
+        facts_before=facts,
+        facts_after=facts,
+    )
+    order = replace(ORDER, policy=replace(CLEAR_POLICY, clear_methods=(kind,)))
+    ruling, reason = ruled(report, order)
+    assert ruling is Ruling.HOLD
+    assert "offers no method for Clear" in reason
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from jwcrypto import jwk, jws
 
 from eraser.protocol import codec
+from eraser.protocol.identity import Slot
 from eraser.protocol.order import ORDER_TYPE, EraseOrder
 from eraser.protocol.policy import Policy
 from eraser.protocol.report import REPORT_TYPE, EraseReport, Verdict
@@ -194,7 +195,15 @@ def test_an_order_in_place_of_a_report_is_none() -> None:
 @pytest.mark.parametrize(
     ("report", "words"),
     [
+        (replace(SAID, order_id="order-0000000002"), "expected the order's order_id"),
+        (replace(SAID, slot=Slot("cmp2", ORDER.slot.address)), "expected the order's slot"),
+        (replace(SAID, slot=Slot("cmp1", "0000:02:00.0")), "expected the order's slot"),
+        (replace(SAID, generation=ORDER.generation + 1), "expected the order's generation"),
         (replace(SAID, nonce="nonce-00000000002"), "expected the order's nonce"),
+        (
+            replace(SAID, incarnation="incarnation-00002"),
+            "expected the order's incarnation",
+        ),
         (replace(SAID, verdict=Verdict.UNKNOWN), "the host's verdict is unknown"),
         (replace(SAID, fit=False), "the host calls the drive unfit"),
     ],

@@ -269,8 +269,9 @@ def enrolled(
     server: str | None = None,
     profile: str = "p",
     policy: str = "q",
+    drive: ControllerIdentity | None = None,
 ) -> SlotRecord:
-    """A slot with its drive: used by that server, or free and reserved."""
+    """A slot with its drive, or with that one: used by that server, or free and reserved."""
     uuid = cloud.add(slot)
     if server is not None:
         cloud.claim(slot, server)
@@ -284,12 +285,14 @@ def enrolled(
         policy=policy,
         consumer=server,
     )
-    return store.amend(record, SlotChanges(identity=drive_in(slot)))
+    return store.amend(record, SlotChanges(identity=drive or drive_in(slot)))
 
 
-def certified(store: Store, cloud: Cloud, slot: Slot) -> SlotRecord:
+def certified(
+    store: Store, cloud: Cloud, slot: Slot, *, drive: ControllerIdentity | None = None
+) -> SlotRecord:
     """A slot whose drive was just erased; under our custody."""
-    record = enrolled(store, cloud, slot)
+    record = enrolled(store, cloud, slot, drive=drive)
     seat = cloud.seat(slot)
     seat.holder = Allocation(f"custody-{slot}", {RC: 1}, 1, CONSUMER_TYPE, "p", "u")
     seat.moved()

@@ -102,6 +102,19 @@ def dirty_elsewhere(store: Store, cloud: Cloud, slot: Slot) -> None:
     store.note_drive(drive_in(slot), Slot("other", slot.address), True, "seen elsewhere")
 
 
+def certified_elsewhere(store: Store, cloud: Cloud, slot: Slot) -> None:
+    """Clean, and by a newer certificate than the slot's: somebody used it there in between."""
+    available(store, cloud, slot)
+    certified(store, cloud, slot_at(4), drive=drive_in(slot))
+
+
+def retired_elsewhere(store: Store, cloud: Cloud, slot: Slot) -> None:
+    """And erased here since: it is clean, and nobody may have it."""
+    record = enrolled(store, cloud, slot_at(4), drive=drive_in(slot))
+    store.transition(record, Event.RETIRED, reason="it failed twice")
+    giving_back(store, cloud, slot)
+
+
 def without_host(store: Store, cloud: Cloud, slot: Slot) -> None:
     available(store, cloud, slot)
     store.remove_host(slot.host)
@@ -120,6 +133,8 @@ WRONG: list[Scene] = [
     released,
     locked_away,
     dirty_elsewhere,
+    certified_elsewhere,
+    retired_elsewhere,
     without_host,
     another_provider,
 ]

@@ -192,7 +192,7 @@ class Controller:
 
     def _gate(self, command: Command) -> Reply | None:
         drive = self.drive
-        if command.opcode in drive.state.lockdown:
+        if lockdown.prohibits(drive.state, command):
             return refused(Status.LOCKED_DOWN)
         if drive.reservations.admin_conflict(command):
             return refused(Status.RESERVATION_CONFLICT)

@@ -117,6 +117,7 @@ class Drive:
                     namespace.write_protect = 0
             self.reservations.power_on()
             self.state.lockdown.clear()
+            self.state.locked_features.clear()
             self.state.security.password_locked = self.state.security.password
             self.state.firmware.activate()
             self.features.power_on()

@@ -34,7 +34,8 @@ class Leftovers:
     namespace 1, ``features`` are saved values by feature id, ``texts`` is what is saved in the data
     structure of one (of namespace 1 where it is a namespace's), ``metadata`` is text by element
     type in a host metadata feature (of namespace 1 where it is 7Fh). ``firmware`` replaces the
-    slots, ``boot`` what the boot partitions are made from, ``lockdown`` are prohibited opcodes.
+    slots, ``boot`` what the boot partitions are made from, ``lockdown`` are prohibited opcodes,
+    ``locked_features`` prohibited features.
     ``verifying``: the tenant's own sanitize waits in the Media Verification state. ``flexible``:
     queues and interrupts that the primary controller has left.
     """
@@ -50,6 +51,7 @@ class Leftovers:
     firmware: FirmwareState | None = None
     security: SecurityState | None = None
     lockdown: list[int] = field(default_factory=list)
+    locked_features: list[int] = field(default_factory=list)
     boot: list[str] = field(default_factory=list)
     verifying: bool = False
     flexible: list[int] = field(default_factory=list)
@@ -96,6 +98,7 @@ def apply(drive: Drive, left: Leftovers) -> None:
         state.firmware = left.firmware or state.firmware
         state.security = left.security or state.security
         state.lockdown = list(left.lockdown) or state.lockdown
+        state.locked_features = list(left.locked_features) or state.locked_features
         state.boot = list(left.boot) or state.boot
         if left.flexible:
             lent = [] if state.flexible is None else state.flexible.lent

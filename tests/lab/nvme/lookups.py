@@ -144,7 +144,7 @@ def _content(drive: Drive, lid: int, specific: int, opcodes: Iterable[int]) -> b
         Lid.CHANGED_NAMESPACES: lambda: logs.changed_namespaces(state.changed_namespaces),
         Lid.EFFECTS: lambda: logs.effects(opcodes, nvm.supported(profile)),
         Lid.FEATURES: lambda: logs.features(drive.features.rules),
-        Lid.LOCKDOWN: lambda: lockdown.log(state.lockdown, specific),
+        Lid.LOCKDOWN: lambda: lockdown.log(state, specific),
         Lid.BOOT_PARTITION: lambda: logs.boot_partition(profile, state.boot, specific & 1),
         Lid.SUPPORTED: lambda: logs.supported(_known(drive)),
     }

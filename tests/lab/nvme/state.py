@@ -155,6 +155,8 @@ class DriveState:
     security: SecurityState = field(default_factory=SecurityState)
     lockdown: list[int] = field(default_factory=list)
     """Admin opcodes that a Lockdown command prohibits until the next power cycle."""
+    locked_features: list[int] = field(default_factory=list)
+    """Likewise features that Set Features cannot set."""
     boot: list[str] = field(default_factory=lambda: ["vendor image 0", "vendor image 1"])
     """What the contents of both boot partitions are made from."""
     serial: str = ""

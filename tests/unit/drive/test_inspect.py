@@ -220,6 +220,7 @@ def test_a_drive_that_has_it_all(tmp_path: Path) -> None:
         firmware=FirmwareState(["GDC5602Q", "EVIL0001", ""], 1, 2),
         security=LabSecurity(owned=True, enabled=True, locked=True),
         lockdown=[0x84],
+        locked_features=[0x06],
     )
     found = facts(lab_controller(tmp_path, EVERYTHING, left)).condition
     assert found is not None
@@ -236,7 +237,7 @@ def test_a_drive_that_has_it_all(tmp_path: Path) -> None:
     assert found.boot.size == 256 << 10
     assert len(set(found.boot.digests)) == 2
     assert found.lockdown is not None
-    assert found.lockdown.opcodes == (0x84,)
+    assert (found.lockdown.opcodes, found.lockdown.features) == ((0x84,), (0x06,))
 
 
 def test_a_drive_that_has_nothing_of_it(tmp_path: Path) -> None:
@@ -555,6 +556,7 @@ def held_against(controller: LabController, wanted: Profile) -> str:
             "boot partitions of 262144 bytes with",
         ),
         (Leftovers(lockdown=[0x80]), "locked opcodes none, found 0x80"),
+        (Leftovers(locked_features=[0x06, 0x84]), "locked features none, found 0x06, 0x84"),
         (Leftovers(reservation=1), "a reservation of type 1 and 1 registrants, kept over"),
         (Leftovers(write_protect={1: 1}), "write protected (state 1)"),
         (Leftovers(features={0x06: 0}), "(volatile write cache) 0x1, found 0x0"),
@@ -568,6 +570,16 @@ def test_a_profile_sees_what_was_left(tmp_path: Path, left: Leftovers, said: str
     tampered = lab_controller(tmp_path / "b", EVERYTHING, left)
     assert said in held_against(tampered, wanted)
     assert codec.load(Profile, codec.canonical(wanted), "profile") == wanted
+
+
+def test_a_profile_sees_another_security_feature_set(tmp_path: Path) -> None:
+    """Drives of one model are made with Opal, and with Pyrite, which encrypts nothing."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    wanted = approved(lab_controller(tmp_path / "a", EVERYTHING))
+    pyrite = replace(EVERYTHING, security=SecurityProfile(ssc=0x0303, ata_password=True))
+    said = held_against(lab_controller(tmp_path / "b", pyrite), wanted)
+    assert "security feature sets opal-2, found pyrite-2" in said
 
 
 @pytest.mark.parametrize(

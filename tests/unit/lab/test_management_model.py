@@ -349,6 +349,22 @@ def test_lockdown_prohibits_until_power_goes(made: Bench) -> None:
     assert made.sanitize(2) == 0
 
 
+def test_lockdown_prohibits_a_feature_and_no_other_until_power_goes(made: Bench) -> None:
+    """Scope 2: Set Features for it is refused, Get Features is not (Base 5.19)."""
+    cache, identifier = 0x06, 0x81
+    assert made.admin(LOCKDOWN, cdw10=cache << 8 | 1 << 4 | 2).status == 0
+    reply = made.admin(2, cdw10=0x14 | 0x12 << 8 | 127 << 16)
+    assert reply.data is not None
+    assert reply.data[:5] == bytes([0x12, 0, 0, 1, cache])
+    assert made.log(0x14)[3] == 5, "the other scope"
+    assert status(made.admin(0x09, cdw10=cache, cdw11=0).status) == 0x23
+    assert made.admin(0x0A, cdw10=cache).dw0 == 1
+    assert status(made.admin(0x09, bytes(16), cdw10=identifier, cdw11=1).status) != 0x23
+    assert status(made.admin(LOCKDOWN, cdw10=0x02 << 8 | 1 << 4 | 2).status) == 0x128
+    made.drive.power_cycle()
+    assert made.admin(0x09, cdw10=cache, cdw11=0).status == 0
+
+
 def test_boot_partitions(made: Bench) -> None:
     log = made.log(0x15, 64 << 10)
     assert log[0] == 0x15

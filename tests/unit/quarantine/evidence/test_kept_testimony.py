@@ -110,7 +110,8 @@ def altered(body: Certificate, path: tuple[str | int, ...]) -> Certificate | Non
     held = place[path[-1]]
     others = {
         "Purge": "Clear", "Clear": "Purge", "sanitize-crypto": "sanitize-block",
-        "sanitize-block": "sanitize-crypto", "statistical": "full", "not_erased": "unknown", "accepted": "withheld",
+        "sanitize-block": "sanitize-crypto", "statistical": "full", "not_erased": "unknown",
+        "accepted": "withheld",
     }  # fmt: skip
     if isinstance(held, bool):
         place[path[-1]] = not held

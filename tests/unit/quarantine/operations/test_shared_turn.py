@@ -20,23 +20,34 @@ from quarantine.operations.shared_turn import SharedTurn
 ALL = 6
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody gives up because the machine is busy."""
+    monkeypatch.setattr(shared_turn, "WAIT_SECONDS", 60.0)
+
+
 class Looks:
-    """All ask at once; how many of them looked, and what each was told."""
+    """All ask before the first has looked; how many of them looked, and what each was told."""
 
     def __init__(self, failure: QuarantineError | None) -> None:
-        self._turn = SharedTurn(time.monotonic)
-        self._gate = threading.Barrier(ALL)
+        self._turn = SharedTurn(self._now)
+        self._asked = threading.Semaphore(0)
         self._failure = failure
         self.made: list[int] = []
         with ThreadPoolExecutor(ALL) as pool:
             self.told = list(pool.map(self._ask, range(ALL)))
 
+    def _now(self) -> float:
+        """Whoever asks is asked for the time first."""
+        self._asked.release()
+        return time.monotonic()
+
     def _ask(self, number: int) -> str:
-        self._gate.wait(30)
         try:
             with self._turn.turn():
                 self.made.append(number)
-                time.sleep(0.3)
+                if len(self.made) == 1:
+                    assert all(self._asked.acquire(timeout=30) for _ in range(ALL))
                 if self._failure is not None:
                     raise self._failure
         except QuarantineError as error:

@@ -1,7 +1,8 @@
-"""Spoils guards and decisions one after the other, and says which of them no test misses.
+"""Spoils guards, decisions and calls one after the other; says which of them no test misses.
 
 python -m tests.lab.mutations --seed 1 --count 100           in a copy of this checkout
 python -m tests.lab.mutations --seed 1 --count 100 --list    only say where
+python -m tests.lab.mutations --former --seed 1              the rooms and kinds of former figures
 
 The nearest test files run first: those of the spoilt module's own name, then those that import it,
 directly or through others. A place is green when none of ``--files`` of them went red that is not
@@ -21,7 +22,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.lab.mutations.sites import Site, choose, spoil
+from tests.lab.mutations.sites import (
+    FORMER_KINDS,
+    FORMER_ROOMS,
+    KINDS,
+    ROOMS,
+    Kind,
+    Site,
+    choose,
+    spoil,
+)
 from tests.lab.runs.closure import imports
 
 TOP = Path(__file__).resolve().parents[3]
@@ -38,12 +48,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=100)
+    parser.add_argument(
+        "--kinds", nargs="+", type=Kind, choices=Kind, default=KINDS, help="of these alone"
+    )
+    parser.add_argument(
+        "--former",
+        action="store_true",
+        help="decisions alone, of the rooms that were looked into before there were other kinds: "
+        "a seed draws the places that it drew then",
+    )
     parser.add_argument("--files", type=int, default=12, help="test files for one place")
     parser.add_argument("--limit", type=float, default=400, help="seconds for one place")
     parser.add_argument("--out", type=Path, help="keep results here, and go on from there")
     parser.add_argument("--list", action="store_true", help="only say which places")
     arguments = parser.parse_args()
-    chosen = choose(TOP, arguments.seed, arguments.count)
+    rooms = FORMER_ROOMS if arguments.former else ROOMS
+    kinds = FORMER_KINDS if arguments.former else arguments.kinds
+    chosen = choose(TOP, arguments.seed, arguments.count, rooms, kinds)
     if arguments.list:
         print(*chosen, sep="\n")
         return 0

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.lab.mutations.__main__ import GREEN, LATE, LONG, RED, Nearness, Trial
-from tests.lab.mutations.sites import choose, sites, spoil
+from tests.lab.mutations.sites import (
+    FORMER_KINDS,
+    FORMER_ROOMS,
+    ROOMS,
+    Kind,
+    Site,
+    choose,
+    sites,
+    spoil,
+)
 
 TOP = Path(__file__).resolve().parents[3]
 HERE = Path("a.py")
@@ -28,22 +37,62 @@ def spoilt(source: str) -> list[str]:
         ("x = not a.b\n", ["x = (a.b)\n"]),
         ("def f() -> bool:\n    return True\n", ["def f() -> bool:\n    return False\n"]),
         ("def f() -> 'a < b':\n    pass\n", []),
-        ("if a:\n    b()\nelse:\n    c()\n", []),
+        ("if a:\n    b = c()\nelse:\n    d = e()\n", []),
+        ("with a:\n    b.check(\n        'ä'\n    )\nc = d()\n", ["with a:\n    pass\nc = d()\n"]),
+        ("'docs'\nLOG.info('said')\na.LOG\n", []),
+        (
+            "for x in a, *b:\n    y = x\n",
+            ["for x in (*b, ):\n    y = x\n", "for x in (a, ):\n    y = x\n"],
+        ),
+        ("x = [y for y in ((a),)]\n", ["x = [y for y in ()]\n"]),
+        ("x = (a, b)\nfor y in x:\n    pass\n", []),
     ],
 )
 def test_each_place_is_spoilt_alone(source: str, wanted: list[str]) -> None:
     assert spoilt(source) == wanted
 
 
-def test_whatever_is_spoilt_is_still_a_program_and_another_one() -> None:
-    for site in choose(TOP, seed=3, count=100):
+@pytest.fixture(scope="module")
+def shuffled() -> list[Site]:
+    """Every place of the product, and no order in them."""
+    return choose(TOP, seed=3, count=1_000_000)
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_whatever_is_spoilt_is_still_a_program_and_another_one(
+    shuffled: list[Site], kind: Kind
+) -> None:
+    found = [site for site in shuffled if site.kind is kind]
+    assert len(found) > 100
+    for site in found[:100]:
         source = (TOP / site.path).read_text()
         other = spoil(source, site)
         assert ast.dump(ast.parse(other)) != ast.dump(ast.parse(source)), site
 
 
 def test_a_seed_is_a_choice() -> None:
-    assert choose(TOP, 1, 20) == choose(TOP, 1, 20) != choose(TOP, 2, 20)
+    here = ["eraser/gate"]
+    assert choose(TOP, 1, 20, here) == choose(TOP, 1, 20, here) != choose(TOP, 2, 20, here)
+
+
+def test_results_are_kept_by_names_of_which_each_is_of_one_place() -> None:
+    source = "for x in (a, a):\n    b()\n"
+    assert len({str(site) for site in sites(HERE, source)}) == 3
+
+
+def test_a_seed_draws_what_it_drew_before_there_were_other_kinds(tmp_path: Path) -> None:
+    """Figures are compared with those of then: by the same rooms, and by decisions alone."""
+    for room in ROOMS:
+        file = tmp_path / room / "a.py"
+        file.parent.mkdir(parents=True)
+        file.write_text("".join(f"a{n} == b\nc{n}()\n" for n in range(9)))
+    found = choose(tmp_path, 1, 4, FORMER_ROOMS, FORMER_KINDS)
+    assert [str(site) for site in found] == [
+        "eraser/defences/a.py:17: a8 == b with !=",
+        "quarantine/rules/a.py:1: a0 == b with !=",
+        "eraser/case/a.py:17: a8 == b with !=",
+        "eraser/gate/a.py:11: a5 == b with !=",
+    ]
 
 
 def test_the_nearest_tests_come_first(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from tests.model.replay import replay
 from tests.model.system import System
 from tests.model.systems import made
 
+TOP = Path(__file__).resolve().parents[2]
 WIRED = WiredParts()
 AS_IT_IS = Parts()
 GUARDS = {str(guard): guard for guard in WIRED.guards}
@@ -86,14 +88,25 @@ def test_a_guard_with_a_reason_has_no_history(config: str) -> None:
     assert not {name: witness for name, witness in found.items() if witness is not None}
 
 
+TESTED = {name: why["test"] for name, why in sorted(unwitnessed().items()) if "test" in why}
+"""Guards without history, and the one test of each: any other of its file would go red for many."""
+
+
+@pytest.mark.uncached  # what it reads is not imported here
+@pytest.mark.parametrize("test", sorted(set(TESTED.values())))
+def test_a_test_that_a_guard_names_is_there(test: str) -> None:
+    path, _, name = test.partition("::")
+    assert f"\ndef {name}(" in (TOP / path).read_text()
+
+
 @pytest.mark.uncached  # what it runs is not imported here
 @pytest.mark.campaign
-@pytest.mark.parametrize("name", sorted(n for n, why in unwitnessed().items() if "test" in why))
-def test_a_guard_without_history_has_its_own_tests(name: str) -> None:
+@pytest.mark.parametrize("name", TESTED)
+def test_a_guard_without_history_has_its_own_test(name: str) -> None:
     turned = {**os.environ, "NVME_QUARANTINE_TURNED": name}
     # What fails there is wanted: a run that is cut off would be called red for it.
     turned.pop(FAILURES, None)
     plugin = ["-x", "-q", "-p", "no:cacheprovider", "-p", "tests.model.turned"]
-    command = [sys.executable, "-m", "pytest", *plugin, unwitnessed()[name]["test"]]
+    command = [sys.executable, "-m", "pytest", *plugin, TESTED[name]]
     found = subprocess.run(command, env=turned, capture_output=True, text=True, timeout=300)
-    assert found.returncode == pytest.ExitCode.TESTS_FAILED, f"still green:\n{found.stdout[-2000:]}"
+    assert found.returncode == pytest.ExitCode.TESTS_FAILED, f"not red:\n{found.stdout[-2000:]}"

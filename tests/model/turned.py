@@ -1,7 +1,7 @@
 """A plugin of pytest that turns one guard around before any test is imported.
 
 ``NVME_QUARANTINE_TURNED=GUARD python -m pytest -p tests.model.turned tests/unit/...``: for guards
-that are about what the model does not have. The tests of their module have to go red.
+that are about what the model does not have. The test that is named for each has to go red.
 """
 
 from __future__ import annotations

@@ -100,7 +100,9 @@ Related: policy_file.
         help="""
 JSON file with the policy named above. Without a file the built-in policy is used: Purge by Sanitize
 (crypto, then block), statistical verification, no downgrade to Clear. Each order and each
-certificate holds the policy as it was at that time.
+certificate holds the policy as it was at that time. A policy of that name that was approved
+('nvme-quarantine policy approve') comes before the file, which is without effect from then on:
+approve the changed file too.
 
 When to set it: to allow Clear for drives without Sanitize, to have more read back, to serve models
 that need longer limits or are known to misbehave (quirks), or to change what a drive's health leads

@@ -127,7 +127,8 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
         "Its detail says what for ([waits](#tickets-waits-and-alarms)); without one look into the "
         "log: a role that Placement misses (the reshaper), a broker that is away, a worker that "
         "is down. Where its host does not finish the order: its progress (`slot show`), or "
-        "`runner.log` in the case's directory there, says why it ends each time.",
+        "`runner.log` in the case's directory there, says why it ends each time (`grep -l ORDER_ID "
+        "/var/lib/nvme-eraser/cases/*/request.json` names that directory).",
         silenced=True,
     ),
     AlarmCode.RECORD_UNREADABLE: Alarm(
@@ -204,7 +205,8 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
     AlarmCode.HOST_DISBELIEVED: Alarm(
         _SOON,
         "A host claims drives of very many other hosts' slots: no further one is held on its word.",
-        "Look at the host; `host remove` it where it was broken into.",
+        "Look at the host. Where it was broken into: `host remove` it, and take its account at the "
+        "broker away ([a host that goes](#a-host-that-goes), step 2).",
     ),
     AlarmCode.MESSAGE_REFUSED: Alarm(
         _SOON,

@@ -84,8 +84,9 @@ class HoldCode(enum.StrEnum):
     UNPROVED = (
         "unproved",
         "What was read does not tell whether the drive is erased.",
-        "`slot release` once: too few probes are often a short case. Again: order it with a policy "
-        "that plants more, or `slot retire`.",
+        "`slot release` once: too few probes are often a short case. Again: approve a new version "
+        "of its policy with more `canaries` (it counts for all slots of that policy), then `slot "
+        "release`; or `slot retire`.",
     )
     DOWNGRADED = (
         "downgraded",
@@ -102,8 +103,9 @@ class HoldCode(enum.StrEnum):
     MEMORY_UNREAD = (
         "memory-unread",
         "The drive has memory that Format does not reach (CMB or PMR), and nobody has read it.",
-        "Order it with a policy of label `Purge` where it has Sanitize, or permit it "
-        "([why](decisions/buffers.md)), then `slot release`.",
+        "Approve a new version of its policy (it counts for all slots of that policy): of label "
+        "`Purge`, where the drive has Sanitize, or one that permits it "
+        "([why](decisions/buffers.md)). Then `slot release`.",
     )
     HEALTH = (
         "health",
@@ -188,8 +190,9 @@ class HoldCode(enum.StrEnum):
     UNSAFE_SLOT = (
         "unsafe-slot",
         "The slot is none that may be passed to guests, by its host's word.",
-        "The text says why (IOMMU group, the host's own system, virtual functions): mend that, "
-        "then `slot release`; or `slot retire`.",
+        "The text says why (its IOMMU group, or the host's own system is on it): mend that, then "
+        "`slot release`; or `slot retire`. A slot is held for it only when its drive becomes known; "
+        "what changes later `upgrade check` tells (`iommu-group`, `system-drive`).",
     )
     TICKET_REFUSED = (
         "ticket-refused",

@@ -124,7 +124,8 @@ HOST_CHECKS: Final = (
         "Who stole the one key can have drives erased, lets a guest start on a drive that was not "
         "erased, and writes certificates; and a change of it has to reach every host.",
         "nvme-quarantine key create --output FILE for each, then operators.md, 'Keys of their own "
-        "for orders and tickets': hosts first, the options last.",
+        "for orders and tickets': first the options, then the "
+        "hosts, then restart the service.",
         _shared_keys,
     ),
     Check(

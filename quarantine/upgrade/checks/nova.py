@@ -162,8 +162,10 @@ NOVA_CHECKS: Final = (
         "tracking and one-time use are not switched on in one restart",
         FindingLevel.FAILURE,
         (),
-        "On a host whose servers have PCI devices, nova-compute does not start: Placement refuses "
-        "to make the devices and reserve them at once (ReshapeFailed, 409).",
+        "On a host whose servers have PCI devices, nova-compute without nova_patch does not start: "
+        "Placement refuses to make the devices and reserve them at once (ReshapeFailed, 409). With "
+        "nova_patch it starts, and the drives in use are reserved without their servers' "
+        "allocations (operators.md, 'A lost allocation').",
         "Restart nova-compute with report_in_placement alone, wait until Placement has the "
         "providers, then set one_time_use and restart again.",
         _first_tracking,

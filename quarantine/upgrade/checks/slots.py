@@ -195,7 +195,8 @@ SLOT_CHECKS: Final = (
         (1, 2, 4),
         "With its provider Nova forgets that the drive is reserved; it is on offer when it comes "
         "back, unless nova_patch is there.",
-        "Bring the drive, its device_spec line or its compute service back, then release the slot.",
+        "Bring the drive, its device_spec line or its compute service back: the slot goes on by "
+        "itself then. Where it is held by then (provider-replaced), release it.",
         _absent,
         of_slots=True,
     ),

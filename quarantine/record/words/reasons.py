@@ -191,8 +191,8 @@ class HoldCode(enum.StrEnum):
         "unsafe-slot",
         "The slot is none that may be passed to guests, by its host's word.",
         "The text says why (its IOMMU group, or the host's own system is on it): mend that, then "
-        "`slot release`; or `slot retire`. A slot is held for it only when its drive becomes known; "
-        "what changes later `upgrade check` tells (`iommu-group`, `system-drive`).",
+        "`slot release`; or `slot retire`. A slot is held for it only when its drive becomes "
+        "known; what changes later `upgrade check` tells (`iommu-group`, `system-drive`).",
     )
     TICKET_REFUSED = (
         "ticket-refused",

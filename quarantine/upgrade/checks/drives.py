@@ -108,8 +108,8 @@ DRIVE_CHECKS: Final = (
         FindingLevel.FAILURE,
         (24,),
         "What shares a group goes to the guest with the drive: a guest could reach another drive.",
-        "Move the drive to a slot with a group of its own, or enable ACS. The finding names what is "
-        "in the group; on the host 'ls /sys/bus/pci/devices/ADDRESS/iommu_group/devices' does.",
+        "Move the drive to a slot with a group of its own, or enable ACS. The finding names what "
+        "is in the group; 'ls /sys/bus/pci/devices/ADDRESS/iommu_group/devices' on the host does.",
         _groups,
         of_slots=True,
     ),

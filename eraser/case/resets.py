@@ -100,10 +100,11 @@ def put_back(host: Host, address: str, before: str, *, timeout: float) -> str:
 
 
 def in_use(session: CaseSession) -> str:
-    """Drops our claim on the disks and looks whether somebody came since, who would lose the drive
-    under their hands: who, where they have let go of it again by now, and we have our claim.
+    """Drops our claim on the disks, and looks whether somebody else has the drive: a reset would
+    take it out of their hands.
 
-    Raises ``InUseError`` where they have not: nothing more is sent to the drive.
+    Empty where nobody has it. Who it was, where they have let go of the drive again; we have our
+    claim back then. Raises ``InUseError`` where they have not: nothing more is sent to the drive.
     """
     session.hold.drop()
     try:

@@ -1,6 +1,6 @@
 """Whether the things stand that stand between a released drive and the next guest.
 
-Facts are read by ``defencefacts``; what they mean is decided here, without I/O. What could not be
+Facts are read by ``facts``; what they mean is decided here, without I/O. What could not be
 looked at is unknown, and never present (promise 6).
 """
 

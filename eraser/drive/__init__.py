@@ -1,1 +1,1 @@
-"""Finding, reading, freeing and proving idle one NVMe drive of this host."""
+"""What one NVMe drive says of itself: read, held against its profile, and set back."""

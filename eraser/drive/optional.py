@@ -1,8 +1,8 @@
 """Questions that a drive need not know, and that few other hosts ask.
 
-A drive that does not end one of them is no worse for it where it comes back: a host that does not
-ask for it never meets that, and the kernel resets the controller for one that does. It counts as a
-drive that does not tell, and is asked for that no second time.
+Some drives never end such a command, and the kernel resets their controller then. A drive that
+comes back is not held for it, since a host that does not ask the question never meets that. It
+counts as one that does not tell, and is asked no question of that kind again.
 """
 
 from __future__ import annotations

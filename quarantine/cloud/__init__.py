@@ -1,1 +1,1 @@
-"""The one door to Placement."""
+"""The doors to the cloud: one to Placement, one to Nova, and the custody protocol."""

@@ -296,8 +296,8 @@ def only(code: AlarmCode, when: object) -> AlarmCode | None:
 
 @contextlib.contextmanager
 def calling_for_hold(subject: object, text: str) -> Iterator[None]:
-    """Alarms once the hold within is written, and where nobody knows whether it was: whoever comes
-    next may find it done, and calls nobody."""
+    """Alarms once the hold within is written. Also where nobody knows whether it was written: the
+    next look may find the slot held already, and then calls nobody."""
     try:
         yield
     except UnfinishedError:
@@ -329,7 +329,8 @@ class StandingAlarms:
             over(subject, code, text)
 
     def hush(self, subjects: Iterable[object], code: AlarmCode) -> None:
-        """Nothing is over, and people are told again where it lasts longer than their silence."""
+        """Takes ``subjects`` as not told, and says nothing: a maintenance silences them. What still
+        lasts when that ends is told again; what is over is said to be over as ever."""
         quiet = self._told & {(str(subject), code) for subject in subjects}
         self._told -= quiet
         self._hushed |= quiet

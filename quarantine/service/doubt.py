@@ -29,8 +29,9 @@ class Doubts:
         now = self._now()
         first, last, heard = self._seen.get(host, (now, now, said))
         if now - last > self._grace and said not in (heard, heard + 1):
-            # Its word of the time between went to another process. Two hellos in a row have none
-            # between them, be they an hour apart.
+            # Another process took the hellos in between, and may have seen the host without doubt:
+            # the doubt begins now. Between two hellos in a row there was none, be they an hour
+            # apart.
             first = now
         self._seen[host] = first, now, said
         return now - first < self._grace

@@ -1,4 +1,4 @@
-"""Messages that were refused, and alarms about drives."""
+"""Messages of hosts that were refused."""
 
 from __future__ import annotations
 

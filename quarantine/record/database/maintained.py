@@ -1,4 +1,7 @@
-"""Within a query: what is in maintenance. Counts over all slots ask it, so it stands below them."""
+"""Conditions for queries: which hosts and slots are in maintenance.
+
+They stand here because the totals of all slots need them as well as the maintenances themselves.
+"""
 
 from __future__ import annotations
 

@@ -71,8 +71,8 @@ class Custody(enum.StrEnum):
     TAKING = "taking"
     """Its uuid is written down; the request may have been made, half or whole."""
     HELD = "held"
-    """Placement has it, and reserved = total on top, by a write of ours that whoever had begun to
-    give the slot back before is refused by: nothing of that is under way any more."""
+    """Placement has it, and reserved = total on top. We wrote to the provider after anybody had
+    begun to give the slot back: Placement refuses what may still be under way of that."""
     RETURNING = "returning"
     """We had begun to give the slot back: it may be gone, and that may be our own doing."""
 

@@ -1,6 +1,7 @@
 """What a host's receipt of a ticket is worth: the slot goes back, is held, or nothing changes.
 
-Pure. The signature, the host and its incarnation were checked by the inbox.
+Pure. The signature, the host and its incarnation were checked by
+``quarantine.service.inbound.messages``.
 """
 
 from __future__ import annotations

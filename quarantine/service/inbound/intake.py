@@ -1,4 +1,4 @@
-"""Takes what hosts say off their lists, in turn, and hands it to the inbox; loses none of it.
+"""Takes what hosts say off their lists, in turn, and hands it to ``messages``; loses none of it.
 
 Each host has lists of its own, and each turn takes one entry of a list: what one host pushes, the
 others do not wait for. Reports and receipts have a lane of their own, a thread with its own

@@ -117,7 +117,8 @@ class RulingWriter:
             return
         LOG.error("%s: held: %s", record.slot, decision.reason)
         erased = "erased" if decision.erased else "not proved to be erased: destroy it"
-        reason = f"{'; '.join(decision.retire)}; {erased}"
+        # First: lists and alarms are cut at their end, and a host's words are as long as it likes.
+        reason = f"{erased}; {'; '.join(decision.retire)}"
         try:
             self.store.transition(record, Event.RETIRED, reason=reason)
         except ConflictError as error:

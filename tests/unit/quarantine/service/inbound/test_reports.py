@@ -431,6 +431,20 @@ def test_what_the_policys_table_retires_is_retired(plane: Plane, verdict: Verdic
     assert plane.inbox.report(token).ruling is Ruling.HOLD  # redelivered
 
 
+def test_no_words_of_a_host_push_aside_that_its_drive_is_to_be_destroyed(
+    plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Lists and alarms show the first 300 characters, and the record keeps 4,000."""
+    plane.ordered()
+    words = "x" * 4000
+    token = plane.report(fit=False, verdict=Verdict.NOT_ERASED, reasons=(words,), retire=(words,))
+    assert plane.inbox.report(token).ruling is Ruling.HOLD
+    assert plane.record().state is State.RETIRED
+    assert "not proved to be erased: destroy it" in plane.record().reason[:300]
+    called = [one.getMessage() for one in caplog.records if "ALARM retired" in one.getMessage()]
+    assert ["destroy it" in one[:300] for one in called] == [True]
+
+
 @pytest.mark.parametrize("erased", [True, False])
 def test_people_hear_of_a_hold_whose_commit_was_not_answered(
     plane: Plane,

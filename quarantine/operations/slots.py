@@ -97,8 +97,10 @@ class SlotView:
     created_at: datetime
     remarks: str
     """What is wrong, why it is in its state, and what it waits for, each once."""
+    why: str
+    """Why it cannot be sold now, with words of hosts, drives and people; empty where it can."""
     unsold: str
-    """Why it cannot be sold now, and what returns it; empty where it can."""
+    """The same with ``remedy``."""
     next_hold: str = ""
     """Why it is to be held when its server lets go of the drive; empty where it is not."""
     maintenance: str = ""
@@ -298,6 +300,7 @@ def view(record: SlotRecord, silence: str = "", why: str = "", maintained: str =
     """What people see of a record; ``silence`` is what is said of its host's, ``why`` why it cannot
     be sold, ``maintained`` what is said of its maintenance."""
     drive, detail = record.identity, "; ".join(filter(None, (silence, record.detail)))
+    remedy = holds.remedy(record)
     alarm = f"ALARM: {record.alarm}" if record.alarm else ""
     later = f"to be held at its next release: {record.next_hold.reason}" if record.next_hold else ""
     return SlotView(
@@ -306,7 +309,7 @@ def view(record: SlotRecord, silence: str = "", why: str = "", maintained: str =
         entered_at=record.entered_at,
         reason=record.reason,
         hold_code=holds.shown(record),
-        remedy=holds.remedy(record),
+        remedy=remedy,
         detail=detail,
         alarm=record.alarm,
         model=drive.model if drive else "",
@@ -336,7 +339,8 @@ def view(record: SlotRecord, silence: str = "", why: str = "", maintained: str =
         remarks="; ".join(
             dict.fromkeys(filter(None, (alarm, holds.said(record), later, maintained, detail)))
         ),
-        unsold=why,
+        why=why,
+        unsold=unsold.together(why, remedy),
         next_hold=record.next_hold.reason if record.next_hold else "",
         maintenance=maintained,
     )

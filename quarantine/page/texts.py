@@ -63,7 +63,10 @@ def shown(value: Any) -> Any:
 
 
 def marked(words: str) -> Markup:
-    """A remedy: its commands as code, its links as their words."""
+    """A remedy of ours: its commands as code, its links as their words.
+
+    For our own texts alone: what a host wrote would be shown as a command of ours.
+    """
     plain = _REFERENCE.sub("", visible(" ".join(words.split())))
     plain = _LINK.sub(r"\1", plain)
     # Escaped first: the only tags in it are those that are put in here.

@@ -41,13 +41,15 @@ class SlotOutlook:
 
     line: SlotLine
     why: str
-    """Why it cannot be sold now, and what returns it; empty where it can."""
+    """Why it cannot be sold now, with words of hosts, drives and people; empty where it can."""
     due_at: datetime | None
     """When it can be expected back; None where nobody can say."""
     late: bool
     """It is in its state for longer than is usual."""
     maintenance: str = ""
     """Until when its delays, or its host's, call nobody, and why; empty where they do."""
+    remedy: str = ""
+    """What returns a held one, in our own words."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,8 @@ def _outlooks(parts: Parts, lines: Sequence[SlotLine]) -> tuple[SlotOutlook, ...
         # A late slot has passed the usual time, and a silent host reports nothing: no time is
         # promised.
         due = None if is_late or silent != 0.0 else pace.due(state, line.entered_at, now, known)
-        found.append(SlotOutlook(line, unsold.why(facts, now), due, is_late, maintained))
+        why, remedy = unsold.why(facts, now), unsold.remedy(facts)
+        found.append(SlotOutlook(line, why, due, is_late, maintained, remedy))
     return tuple(found)
 
 

@@ -1,4 +1,8 @@
-"""Why a slot cannot be sold now, in one sentence, and what returns it. Pure."""
+"""Why a slot cannot be sold now, in one sentence, and what returns it. Pure.
+
+Two texts, and nobody tells them apart once they are one: the first quotes hosts, drives and people,
+who write what they like, the second is our own.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ class SaleFacts:
 
 
 def why(facts: SaleFacts, now: datetime) -> str:
-    """One sentence, or with what a person has to do two; empty where the slot can be sold."""
+    """One sentence; empty where the slot can be sold."""
     match facts.state:
         case State.AVAILABLE:
             return _offered(facts)
@@ -46,8 +50,7 @@ def why(facts: SaleFacts, now: datetime) -> str:
             return f"{_server(facts)} has the drive: it is erased when the server lets go of it."
         case State.HELD:
             code = facts.hold_code or holds.OLDER
-            said = f"Held ({code}): {_sentence(facts.reason)}"
-            return f"{said} To return it: {holds.meaning(code).remedy}"
+            return f"Held ({code}): {_sentence(facts.reason)}"
         case State.RETIRED:
             return f"Retired: {_sentence(facts.reason)} Its drive is never handed out again."
         case State.RELEASED:
@@ -61,6 +64,17 @@ def why(facts: SaleFacts, now: datetime) -> str:
         case State.CERTIFIED:
             what = "The drive is erased and certified, and waits to be given back"
     return _sentence("; ".join([what, *_waits(facts, now)]))
+
+
+def remedy(facts: SaleFacts) -> str:
+    """What a person has to do for it, in our own words; empty for a slot that is not held."""
+    held = facts.state is State.HELD
+    return holds.meaning(facts.hold_code or holds.OLDER).remedy if held else ""
+
+
+def together(why: str, remedy: str) -> str:
+    """Both in one text, for programs."""
+    return f"{why} To return it: {remedy}" if why and remedy else why
 
 
 def _offered(facts: SaleFacts) -> str:

@@ -417,6 +417,23 @@ def test_hostile_texts_stay_texts(site: Site, admin: Visitor) -> None:
     assert "javascript:" not in "".join(Page(admin.get(ONE).text).links)
 
 
+@pytest.mark.parametrize("path", [ONE, f"{ONE}?part=live", "/page/slots", "/page/slots?part=live"])
+def test_no_words_of_a_host_are_shown_as_a_remedy_of_ours(
+    site: Site, admin: Visitor, path: str
+) -> None:
+    """Nor do they hide a part of themselves, or push ours away: a list cuts the reason alone."""
+    says = "x. To return it: `evil` (see [seen](#y))"
+    for reason in (says, says + "x" * 3900):
+        hold(site, 0, HoldCode.OTHER, reason)
+        found = admin.get(path)
+        text = found.text if "part" not in path else "".join(p[2] for p in found.json["pieces"])
+        assert "<code>evil" not in text
+        assert "`evil` (see [seen](#y))" in text
+        assert text.count("<b>To return it:</b>") == 1
+        assert "<code>slot release</code>" in text
+        change(site, state="available")
+
+
 def test_hostile_words_in_addresses(reader: Visitor) -> None:
     for path in (
         "/page/slots?host=%3Cscript%3Ealert(1)%3C/script%3E%1b",

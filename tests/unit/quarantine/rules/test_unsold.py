@@ -10,7 +10,7 @@ from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import State
 from quarantine.rules import holds
 from quarantine.rules.sale.pace import Pace
-from quarantine.rules.sale.unsold import SaleFacts, why
+from quarantine.rules.sale.unsold import SaleFacts, remedy, together, why
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 PACE = Pace(cases=9, erase=600, verify=120, late_erase=1200, late_verify=420)
@@ -36,9 +36,12 @@ def test_only_a_slot_on_offer_of_a_host_that_speaks_can_be_sold(
 
 @pytest.mark.parametrize("code", [*HoldCode, None, "of-tomorrow"])
 def test_a_held_slot_says_what_returns_it(code: str | None) -> None:
-    words = said(State.HELD, hold_code=code, reason="as\nit is")
-    assert words.startswith(f"Held ({code or holds.OLDER}): as it is. To return it: ")
-    assert words.endswith(holds.meaning(code or holds.OLDER).remedy)
+    facts = SaleFacts(State.HELD, NOW, hold_code=code, reason="as\nit is")
+    held, ours = f"Held ({code or holds.OLDER}): as it is.", holds.meaning(code or holds.OLDER)
+    assert (why(facts, NOW), remedy(facts)) == (held, ours.remedy)
+    assert together(held, ours.remedy) == f"{held} To return it: {ours.remedy}"
+    assert together("", ours.remedy) == ""
+    assert remedy(SaleFacts(State.RETIRED, NOW, hold_code=code)) == ""
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,14 @@ def read_public_key(path: Path) -> PublicKey:
         raise BadInputError(str(error)) from error
 
 
+def _own_public_key(option: str, file: str) -> PublicKey:
+    """A public key that an option of ours names. Raises :class:`OwnSetupError`."""
+    try:
+        return read_public_key(Path(file))
+    except BadInputError as error:
+        raise OwnSetupError(f"{option}: {error}") from error
+
+
 def _former(files: Sequence[str], *, strict: bool) -> Iterator[PublicKey]:
     for file in files:
         try:
@@ -134,9 +142,10 @@ class Parts:
     @cached_property
     def certificate_keys(self) -> tuple[PublicKey, ...]:
         """What certificates of the record are verified with: today's key, and the former ones
-        that no rotation leads to. Raises :class:`BadInputError`."""
+        that no rotation leads to. Raises :class:`OwnSetupError`."""
         former = self.conf.evidence.former_keys
-        return (self.key.public, *(read_public_key(Path(file)) for file in former))
+        others = (_own_public_key("[evidence]former_keys", file) for file in former)
+        return (self.key.public, *others)
 
     @property
     def former_keys(self) -> tuple[str, ...]:

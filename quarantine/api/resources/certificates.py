@@ -13,7 +13,7 @@ from quarantine.api import documents, policies, schemas
 from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, damaged, moment, read_moment
 from quarantine.api.resources import slots
-from quarantine.errors import BadInputError, UnknownError
+from quarantine.errors import BadInputError, OwnSetupError, UnknownError
 from quarantine.operations import maintenance
 from quarantine.operations import slots as slot_operations
 from quarantine.operations.papers import certificates, ledger
@@ -58,7 +58,8 @@ def find(ask: Ask) -> Reply:
 def show(ask: Ask) -> Reply:
     """One, checked: its signature, its chain's place, and against its testimony.
 
-    Raises :class:`Fault`: 409 where it, or the keys that it is checked with, do not hold.
+    Raises :class:`Fault`: 409 where it does not hold; and ``OwnSetupError`` where we lack a key
+    that it is checked with.
     """
     digest = _digest(ask)
     # First whether it is there: an UnknownError is a BadInputError too, and would be taken below
@@ -66,10 +67,12 @@ def show(ask: Ask) -> Reply:
     stored = certificates.stored(ask.plane, digest)
     try:
         shown = certificates.show(ask.plane, digest, TrustedKeys())
+    except OwnSetupError:
+        raise  # 503: nobody knows whether it holds
     except BadInputError as error:
         LOG.error("%s", error)
-        words = "it, or the keys that it is checked with, do not hold; the log says more"
-        raise Fault(409, "does-not-hold", f"certificate {digest}: {words}") from error
+        words = f"certificate {digest}: it does not hold; the log says more"
+        raise Fault(409, "does-not-hold", words) from error
     return Reply(
         {
             **_line(stored),

@@ -9,7 +9,7 @@ from typing import Final
 
 from quarantine.api import schemas
 from quarantine.api.faults import Fault
-from quarantine.errors import BadInputError, UnknownError
+from quarantine.errors import BadInputError, OwnSetupError, UnknownError
 from quarantine.operations import slots
 from quarantine.operations.papers import certificates
 from quarantine.operations.papers.keys import TrustedKeys
@@ -52,8 +52,9 @@ def show(visit: Visit) -> Shown:
     shown, problem = None, ""
     try:
         shown = certificates.show(visit.plane, digest, TrustedKeys())
-    except UnknownError:
-        # It is a BadInputError, and means 404: nothing of this name does not hold.
+    except (UnknownError, OwnSetupError):
+        # They are BadInputErrors, and mean 404 and 503: nothing of this name does not hold, nor
+        # does one that we lack a key for.
         raise
     except BadInputError as error:
         problem = str(error)
@@ -76,8 +77,8 @@ def sheet(visit: Visit) -> Shown:
     """
     try:
         text = certificates.render(visit.plane, _digest(visit), TrustedKeys())
-    except UnknownError:
-        # As above: 404, and not 409.
+    except (UnknownError, OwnSetupError):
+        # As above: 404 and 503, and not 409.
         raise
     except BadInputError as error:
         raise Fault(409, "does-not-hold", f"nothing to print: {error}") from error

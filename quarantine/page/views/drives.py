@@ -6,8 +6,8 @@ import re
 from typing import Any, Final
 from urllib.parse import quote
 
-from quarantine.api import schemas
-from quarantine.errors import BadInputError, UnknownError
+from quarantine.api import faults, schemas
+from quarantine.errors import BadInputError, OwnSetupError, UnknownError
 from quarantine.operations import drives
 from quarantine.operations.drives import DriveLine, DriveQuery, DriveView
 from quarantine.operations.papers import certificates
@@ -81,6 +81,9 @@ def _identity(visit: Visit, found: tuple[Any, ...]) -> tuple[Any, str]:
         return None, ""
     try:
         shown = certificates.show(visit.plane, found[-1].digest, TrustedKeys())
+    except OwnSetupError as error:
+        # It names our files, and nothing is wrong with the certificate.
+        return None, faults.of(error).detail
     except BadInputError as error:
         return None, str(error)
     return shown.signed.certificate.drive.identity, ""

@@ -175,6 +175,24 @@ def test_a_certificate_that_does_not_hold(site: Site) -> None:
     assert str(site.path) not in found.text
 
 
+@pytest.mark.parametrize("lacking", ["today", "former"])
+def test_a_key_of_ours_that_is_missing_speaks_against_no_certificate(
+    tmp_path: Path, lacking: str
+) -> None:
+    """Nobody knows whether it holds, and our files are nobody's."""
+    site = Site(tmp_path)
+    (one, *_rest) = issue(site)
+    if lacking == "today":
+        (site.path / "controller.pem").unlink()
+    else:
+        option = f"[evidence]\nformer_keys = {site.path}/former.jwk\n"
+        site.file.write_text(site.file.read_text().replace("[evidence]\n", option))
+    found = site.client().as_user(READER).get(f"/v1/certificates/{one.digest}")
+    assert (found.status_code, code(found)) == (503, "unavailable")
+    assert "hold" not in found.text
+    assert str(site.path) not in found.text
+
+
 def test_an_export_is_a_ledger(chain: Any, tmp_path: Path, monkeypatch: Any) -> None:
     """Some at a time, all of them, and 'ledger verify' reads it."""
     site, client, made = chain

@@ -126,7 +126,7 @@ def test_one_that_does_not_hold_is_no_change_of_somebody_elses(
     words = ("certificate", "show", made[0].digest)
     code, out, err = program(*words)
     assert (code, out) == (cli.main(["--config-file", str(site.file), *words]), "")
-    assert (code, "do not hold" in err) == (2, True)
+    assert (code, "does not hold" in err) == (2, True)
 
 
 @pytest.mark.parametrize("digest", ["../../etc/x", "..", "\x1b[2J"])

@@ -417,6 +417,22 @@ def test_hostile_texts_stay_texts(site: Site, admin: Visitor) -> None:
     assert "javascript:" not in "".join(Page(admin.get(ONE).text).links)
 
 
+def test_a_key_of_ours_that_is_missing_speaks_against_no_certificate(
+    site: Site, admin: Visitor
+) -> None:
+    (one, *_rest) = issue(site)
+    links = admin.page("/page/certificates").links
+    drive = next(link for link in links if link.startswith("/page/drives/"))
+    (site.path / "controller.pem").unlink()
+    papers = f"/page/certificates/{one.digest}"
+    for path, status in ((papers, 503), (f"{papers}/sheet", 503), (drive, 200)):
+        found = admin.get(path)
+        assert found.status_code == status
+        assert "lacks something of its own, such as a key" in found.text
+        assert "not hold" not in found.text
+        assert str(site.path) not in found.text
+
+
 @pytest.mark.parametrize("path", [ONE, f"{ONE}?part=live", "/page/slots", "/page/slots?part=live"])
 def test_no_words_of_a_host_are_shown_as_a_remedy_of_ours(
     site: Site, admin: Visitor, path: str

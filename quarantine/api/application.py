@@ -90,7 +90,18 @@ def make(plane: ServingPlane, mount: MountPoint | None = None) -> Application:
             public = mount.is_public(path)
         return (open_to_all if public else guarded)(environ, start)
 
-    return Envelope(_asked_by_name(conf, application, say), say)
+    def acts(environ: Environ) -> bool:
+        # Whoever logs in or out does nothing to a drive, and out he must come at any time.
+        path = environ.get("PATH_INFO") or "/"
+        return _acts(environ) and not (
+            mount is not None and mount.has(environ) and mount.is_public(path)
+        )
+
+    return Envelope(_asked_by_name(conf, application, say), say, acts)
+
+
+def _acts(environ: Environ) -> bool:
+    return environ.get("REQUEST_METHOD") not in _READING
 
 
 def _asked_by_name(conf: cfg.ConfigOpts, application: Application, say: Answer) -> Application:
@@ -139,9 +150,16 @@ def _is_browser(environ: Environ) -> bool:
 class Envelope:
     """Ids in and out and in each line of the log, and every error in the one format."""
 
-    def __init__(self, application: Application, say: Answer | None = None) -> None:
+    def __init__(
+        self,
+        application: Application,
+        say: Answer | None = None,
+        acts: Callable[[Environ], bool] = _acts,
+    ) -> None:
+        """``acts``: whether a request is one that is written down."""
         self._application = application
         self._say = say or answer
+        self._acts = acts
 
     def __call__(self, environ: Environ, start: StartResponse) -> Iterable[bytes]:
         request_id = f"req-{uuid.uuid4()}"
@@ -177,7 +195,7 @@ class Envelope:
             own = [(name, value) for name, value in _ALWAYS if name.lower() not in said]
             return start(status, [*headers, ("X-Openstack-Request-Id", request_id), *own], info)
 
-        acts = environ.get("REQUEST_METHOD") not in _READING
+        acts = self._acts(environ)
         try:
             # Before anything is done: an act that cannot be written down must not happen.
             if acts:

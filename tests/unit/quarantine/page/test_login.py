@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +14,10 @@ import falcon
 import pytest
 from falcon import testing
 
+from quarantine import logs
 from quarantine.api.faults import Fault
 from quarantine.api.keystone import LONGEST, Keystone, Login, is_token, unknown
+from quarantine.errors import BadInputError
 from quarantine.operations.plane import ServingPlane
 from quarantine.page import login, patience
 from quarantine.page.patience import LoginPatience
@@ -186,6 +189,23 @@ def test_a_logout_ends_the_token(guest: Visitor, played: Played) -> None:
     fields = guest.page("/page/logout").forms["/page/logout"]
     out = guest.send("/page/logout", fields, Cookie=f"{guest.cookie}; {login.COOKIE}={TOKEN}")
     assert "it counts until its time" in guest.page(out.headers["Location"]).text
+
+
+def test_people_log_in_and_out_while_no_act_can_be_written_down(
+    guest: Visitor, played: Played, tmp_path: Path
+) -> None:
+    """Who wants to look has to log in, and whoever leaves must not be kept logged in."""
+    with contextlib.suppress(BadInputError):
+        logs.keep_audit(str(tmp_path / "none" / "audit.log"))
+    try:
+        assert enter(guest).status_code == 303
+        fields = guest.page("/page/logout").forms["/page/logout"]
+        out = guest.send("/page/logout", fields, Cookie=f"{guest.cookie}; {login.COOKIE}={TOKEN}")
+        assert (out.status_code, out.cookies[login.COOKIE].max_age) == (303, 0)
+        assert played.revoked == [TOKEN]
+        assert guest.send("/page/slots", fields).status_code == 503
+    finally:
+        logs.keep_audit("")
 
 
 def test_a_name_is_tried_the_slower_the_more_fail(guest: Visitor, played: Played) -> None:

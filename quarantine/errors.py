@@ -32,9 +32,16 @@ class NotUnderstoodError(BadInputError):
 
 
 class ConflictError(QuarantineError):
-    """Somebody else changed the record first; re-read and decide again."""
+    """Somebody else changed the record first; re-read and decide again.
+
+    ``told``: as of :class:`UnfinishedError`; empty where all of it may be told.
+    """
 
     exit_code = 3
+
+    def __init__(self, words: str, *, told: str = "") -> None:
+        super().__init__(words)
+        self.told = told
 
 
 class StaleError(ConflictError):

@@ -86,6 +86,9 @@ def of(error: Exception) -> Fault:
     if isinstance(error, OwnSetupError):
         LOG.error("%s", error)
         return Fault(503, "unavailable", SETUP)
+    if isinstance(error, ConflictError) and error.told:
+        LOG.warning("%s", error)
+        return Fault(409, "conflict", error.told)
     for kind, status, code in _KINDS:
         if isinstance(error, kind):
             return Fault(status, code, str(error))

@@ -356,9 +356,13 @@ def _caught_up(assembly: Assembly, slot: Slot, *, needs_placement: bool) -> str:
     # The record still takes the drive for free: a decision would be about a slot that is not as it
     # is shown.
     if known(assembly.store, slot).state in FREE_TO_SCHEDULE:
-        raise ConflictError(
+        said = (
             f"{slot}: {servers[0]} has the drive by now, and nothing is taken from a server; the "
-            f"record could not be told so ({why or 'a look changed nothing'}): try again"
+            "record could not be told so"
+        )
+        raise ConflictError(
+            f"{said} ({why or 'a look changed nothing'}): try again",
+            told=f"{said}, the log says why: try again",
         )
     return ""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote
 
+from quarantine.api import faults
 from quarantine.errors import (
     ConflictError,
     IllegalTransitionError,
@@ -81,7 +82,7 @@ def decide(visit: Visit, name: str) -> Shown:
         # A StaleError is a ConflictError too: it comes first.
         return again(412, *wishes.STALE)
     except (ConflictError, IllegalTransitionError) as error:
-        return again(409, "Nothing was done.", str(error))
+        return again(409, "Nothing was done.", faults.of(error).detail)
     finally:
         # Also after an error: some end behind something that was done.
         visit.snapshots.forget()

@@ -24,6 +24,7 @@ from quarantine.record.campaigns import CampaignRepository
 from quarantine.record.database.base import Repository
 from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.states import State
+from quarantine.service.reconciler import Reconciler
 from tests.unit.quarantine.api.client import ADMIN, Client, Site
 from tests.unit.quarantine.operations.test_quicker_servers import (
     NAME,
@@ -208,6 +209,28 @@ def test_the_api_says_that_it_is_held(
     assert "the same again" in error["detail"]
     assert ADDRESS not in found.text
     assert place.record.state is State.HELD
+
+
+def test_no_conflict_says_what_an_outage_says_of_itself(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server has the drive by now, and the look that would write it down does not go through."""
+    admin = Client(application.make(place.plane)).as_user(ADMIN)
+    one = f"/v1/slots/{NAME}"
+    tag = admin.get(one).headers["ETag"]
+    monkeypatch.setattr(Reconciler, "consumers", lambda *_words: ("a server",))
+    look = Failing(1, lasts=True).before(lambda: None)
+    monkeypatch.setattr(Reconciler, "look", look)
+    person = Visitor(application.make(place.plane, MOUNT)).as_user(ADMIN)
+    fields = person.page(PAGE).forms[f"{PAGE}/hold"]
+    for found in (
+        admin.ask("POST", f"{one}/hold", {"reason": "odd"}, If_Match=tag),
+        person.send(f"{PAGE}/hold", {**fields, "reason": "odd", "confirm": f"S{SLOT}"}),
+    ):
+        assert found.status_code == 409
+        assert "a server has the drive by now" in found.text
+        assert ADDRESS not in found.text
+    assert caplog.text.count(ADDRESS) == 2
 
 
 @pytest.mark.parametrize("meanwhile", [late, away])

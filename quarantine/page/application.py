@@ -85,6 +85,7 @@ def answer(environ: Environ, start: StartResponse, fault: Fault) -> Iterable[byt
         headers["Cache-Control"] = "no-store, private"
     else:
         raw = _fault_page(environ, fault)
+        headers |= _kept(environ)
     headers |= {"Content-Type": _HTML, "Content-Length": str(len(raw))}
     said = [*headers.items(), *(("Set-Cookie", cookie) for cookie in cookies)]
     start(falcon.code_to_http_status(fault.status), said)
@@ -165,9 +166,7 @@ class _PageResource:
 def _send(visit: Visit, resp: falcon.Response, shown: Shown) -> None:
     resp.status = shown.status
     _dress(resp)
-    if visit.req.env.get(login.BY_COOKIE):
-        # Nothing of it is there for who comes after the logout.
-        resp.set_header("Cache-Control", "no-store, private")
+    resp.set_headers(_kept(visit.req.env))
     for name, value in shown.headers.items():
         # Falcon refuses it as a plain header: there may be several.
         if name == "Set-Cookie":
@@ -230,6 +229,11 @@ def _dress(resp: falcon.Response) -> None:
         resp.set_header(name, value)
 
 
+def _kept(environ: Environ) -> dict[str, str]:
+    """Of a page for who is logged in here nothing is there for who comes after the logout."""
+    return {"Cache-Control": "no-store, private"} if environ.get(login.BY_COOKIE) else {}
+
+
 def _failed(
     req: falcon.Request, resp: falcon.Response, error: Exception, _names: Mapping[str, Any]
 ) -> None:
@@ -247,6 +251,7 @@ def _serialize(req: falcon.Request, resp: falcon.Response, error: falcon.HTTPErr
 def _write(req: falcon.Request, resp: falcon.Response, fault: Fault) -> None:
     resp.status = fault.status
     _dress(resp)
+    resp.set_headers(_kept(req.env))
     for name, value in fault.headers.items():
         resp.set_header(name, value)
     resp.content_type = _HTML
@@ -261,6 +266,8 @@ def _fault_page(environ: Environ, fault: Fault) -> bytes:
         phrase = "Error"
     words = {
         **render.nobody(root),
+        # Who logged in and may see nothing has no other page to leave from.
+        **login.words(falcon.Request(environ)),
         "again": f"{root}{PREFIX}",
         "title": _DONE.get(fault.code) or _TITLES.get(fault.status, phrase),
         "status": fault.status,

@@ -145,6 +145,10 @@ class LoginPlace:
             for name, value in fault.headers.items():
                 resp.set_header(name, value)
             return
+        former = forms.cookie_of(req.env, COOKIE)
+        if is_token(former) and former != token:
+            # The browser forgets it now, so nobody else could end it.
+            self._keystone.revoke(former)
         # A new secret too: what was made for the page before the login is of nobody's use after it.
         cookies = [_cookie(token), forms.set_cookie(forms.new_secret())]
         _send(resp, 303, b"", cookies)

@@ -13,12 +13,17 @@ from typing import Any
 import falcon
 import pytest
 from falcon import testing
+from oslo_context.context import RequestContext
 
 from quarantine import logs
+from quarantine.api.auth import CONTEXT
 from quarantine.api.faults import Fault
 from quarantine.api.keystone import LONGEST, Keystone, Login, is_token, unknown
+from quarantine.api.policies import Authority
+from quarantine.api.routes import RULES
 from quarantine.errors import BadInputError
 from quarantine.operations.plane import ServingPlane
+from quarantine.page import application as page_application
 from quarantine.page import login, patience
 from quarantine.page.patience import LoginPatience
 from tests.unit.quarantine.api.client import ADMIN, NAMES, Site
@@ -189,6 +194,31 @@ def test_a_logout_ends_the_token(guest: Visitor, played: Played) -> None:
     fields = guest.page("/page/logout").forms["/page/logout"]
     out = guest.send("/page/logout", fields, Cookie=f"{guest.cookie}; {login.COOKIE}={TOKEN}")
     assert "it counts until its time" in guest.page(out.headers["Location"]).text
+
+
+def test_who_meets_an_error_can_log_out(cloudy: Site, guest: Visitor) -> None:
+    """Keystone does not answer; and who logged in without a right sees no other page."""
+    away = guest.get("/page", Cookie=f"{login.COOKIE}={TOKEN}")
+    plane = ServingPlane([cloudy.file])
+    inner = page_application.make(plane, Authority(plane.conf, RULES))
+    given = {login.BY_COOKIE: True, CONTEXT: RequestContext(user_id="ada", roles=[])}
+    refused = testing.simulate_get(inner, "/page/slots", extras=given)
+    for found, status in ((away, 503), (refused, 403)):
+        assert found.status_code == status
+        assert "/page/logout" in Page(found.text).links
+        assert found.headers["Cache-Control"] == "no-store, private"
+    nobody = testing.simulate_get(inner, "/page/slots", extras={CONTEXT: given[CONTEXT]})
+    assert "/page/logout" not in nobody.text
+
+
+def test_a_login_over_another_ends_that_one(guest: Visitor, played: Played) -> None:
+    """The browser forgets its token: nobody could log out of it."""
+    fields = guest.page(FORM).forms[FORM]
+    for former, revoked in ((TOKEN, []), ("of-before", ["of-before"])):
+        own = f"{guest.cookie}; {login.COOKIE}={former}"
+        assert guest.send(FORM, {**fields, **TYPED}, Cookie=own).status_code == 303
+        assert played.revoked == revoked
+        fields = guest.page(FORM).forms[FORM]
 
 
 def test_people_log_in_and_out_while_no_act_can_be_written_down(

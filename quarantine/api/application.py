@@ -195,11 +195,12 @@ class Envelope:
             own = [(name, value) for name, value in _ALWAYS if name.lower() not in said]
             return start(status, [*headers, ("X-Openstack-Request-Id", request_id), *own], info)
 
-        acts = self._acts(environ)
+        acts, writable = self._acts(environ), False
         try:
             # Before anything is done: an act that cannot be written down must not happen.
             if acts:
                 _require_audit()
+                writable = True
             body = self._application(environ, started)
             if answered.foreign:
                 # PEP 3333: a body that is not sent is closed all the same.
@@ -217,8 +218,11 @@ class Envelope:
             answered.status,
             time.monotonic() - begun,
         )
-        # After the answer is known: with its status, and with the caller whom the guard found.
-        if acts:
+        # After the answer is known: with its status, and with the caller whom the guard found. Of
+        # nobody's requests the line above is enough: they were refused, and anybody who reaches us
+        # could fill the disk of what people do. Of those that were refused for the file itself it
+        # is not known whose they were: they count as missing in it.
+        if acts and (environ.get(CONTEXT) is not None or not writable):
             _audit(environ, answered.status)
         return body
 

@@ -61,14 +61,14 @@ When to change: json where a collector reads the log.
         "audit_file",
         default="",
         help="""
-A file that gets a line for each act of people, also for one that was refused: who, of what
-project, by what request, and how it ended. The API, its page and the commands of this host write to
-it; it may be rotated. Where it cannot be opened what they are asked to do is refused, and nothing
-is done; the service itself does not need it. Whoever begins it, it has the mode 0640, and where
-that is root it belongs to whom its directory belongs: make that the service's user. It may be
-/dev/stdout, a pipe or a symbolic link; root follows a link, and writes to a pipe, only in a
-directory that root alone writes to, and a link only where it is root's. Empty: these lines are in
-the log alone, those of commands nowhere.
+A file that gets a line for each act of people, also for one that was refused: who, of what project,
+by what request, and how it ended. Requests of nobody who is known are in the log alone. The API,
+its page and the commands of this host write to it; it may be rotated. Where it cannot be opened
+what they are asked to do is refused, and nothing is done; the service itself does not need it.
+Whoever begins it, it has the mode 0640, and where that is root it belongs to whom its directory
+belongs: make that the service's user. It may be /dev/stdout, a pipe or a symbolic link; root
+follows a link, and writes to a pipe, only in a directory that root alone writes to, and a link only
+where it is root's. Empty: these lines are in the log alone, those of commands nowhere.
 
 When to set: where an auditor asks for it; on a disk that nobody else fills. What was decided and
 why is in the slots' histories too.

@@ -44,6 +44,8 @@ _COSTS: Final = range(4, 13)
 """Of bcrypt: a check at 13 takes a second of a processor, and anybody can ask for one."""
 _CHECKS: Final = 2
 """Passwords that are checked at a time."""
+_TURN: Final = 5.0
+"""Seconds for its turn: whoever waits has one of the API's threads."""
 
 
 def guarded(conf: cfg.ConfigOpts, application: Application, answer: Answer) -> Application:
@@ -142,16 +144,21 @@ class HttpBasic:
         # bcrypt looks at 72 bytes, and raises for more of them.
         # Who sends more is known by the first 72, as by htpasswd, which cuts them off too.
         given = password.encode()[:72]
+        # The check is made for unknown names too, and two at a time: it costs a processor's time,
+        # which anybody can ask for.
+        if not self._checking.acquire(timeout=_TURN):
+            words = "too many passwords are checked now, and this one was not: try again"
+            raise Fault(503, "crowded", words, {"Retry-After": "10"})
         try:
-            with self._checking:
-                # The check is made for unknown names too, and two at a time: it costs a processor's
-                # time, which anybody can ask for.
-                same = b"\0" not in given and bcrypt.checkpw(given, known or _nobody(users))
+            same = b"\0" not in given and bcrypt.checkpw(given, known or _nobody(users))
         except ValueError:
             # What is no digest of bcrypt fits no password.
             same = False
+        finally:
+            self._checking.release()
         if not (same and known and colon):
-            LOG.info("a password of %r was refused", name[:100])
+            # A name that nobody has may be a password, typed in its place.
+            LOG.info("a password was refused, of %r", name if known else "an unknown name")
             raise refused
         return name
 

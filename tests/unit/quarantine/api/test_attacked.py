@@ -144,6 +144,43 @@ def test_an_unknown_name_costs_what_a_known_one_does() -> None:
         assert not bcrypt.checkpw(b"x", nobody)
 
 
+def test_nobody_waits_without_end_while_others_try_passwords(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a thread of the API meanwhile, and these are few."""
+    monkeypatch.setattr(auth, "_TURN", 0.01)
+    busy, over = threading.Barrier(auth._CHECKS + 1), threading.Event()
+
+    def slow(*_words: bytes) -> bool:
+        busy.wait(10)
+        return not over.wait(10)
+
+    client = site.client()
+    with monkeypatch.context() as patch, ThreadPoolExecutor(auth._CHECKS) as others:
+        patch.setattr(bcrypt, "checkpw", slow)
+        tried = [
+            others.submit(client.as_user(("eve", "x")).get, "/v1/slots")
+            for _ in range(auth._CHECKS)
+        ]
+        busy.wait(10)
+        found = client.as_user(ADMIN).get("/v1/slots")
+        over.set()
+    assert (found.status_code, code(found)) == (503, "crowded")
+    assert found.headers["Retry-After"] == "10"
+    assert [one.result().status_code for one in tried] == [401] * auth._CHECKS
+    assert client.as_user(ADMIN).get("/v1/slots").status_code == 200
+
+
+def test_no_log_has_what_was_typed_in_place_of_a_name(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    for name in ("a-password", ADMIN[0]):
+        assert site.client().as_user((name, "wrong")).get("/v1/slots").status_code == 401
+    assert "a-password" not in caplog.text
+    assert f"refused, of '{ADMIN[0]}'" in caplog.text
+
+
 @pytest.mark.parametrize(("mode", "digest", "said"), [
     (0o666, "$2b$04$" + "." * 53, "mode 666"),
     (0o600, "$2b$14$" + "." * 53, "cost of bcrypt from 4 to 12"),

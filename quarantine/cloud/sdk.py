@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
+from quarantine.cloud.cloudsfile import believed
 from quarantine.errors import (
     BadInputError,
     ConflictError,
@@ -32,10 +33,18 @@ class Service:
         Nothing is sent yet. Raises ``BadInputError`` when there is no such cloud.
         """
         # openstacksdk takes half a second to import: only those who talk to a cloud pay.
-        import openstack
+        import openstack.connection
+        from openstack.config import OpenStackConfig, loader
 
+        # As openstack.connect does it, but for the files. The first place is the working directory.
+        here = loader.CONFIG_SEARCH_PATH[0]
         try:
-            return cls(openstack.connect(cloud=cloud, region_name=region, api_timeout=timeout))
+            config = OpenStackConfig(
+                config_files=believed(loader.CONFIG_FILES, here),
+                secure_files=believed(loader.SECURE_FILES, here),
+                vendor_files=believed(loader.VENDOR_FILES, here),
+            ).get_one(cloud=cloud, region_name=region, api_timeout=timeout)
+            return cls(openstack.connection.Connection(config=config))
         except Exception as error:
             raise translated("The cloud", error, f"the cloud {cloud!r} of clouds.yaml") from error
 

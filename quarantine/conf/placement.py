@@ -21,8 +21,9 @@ OPTIONS: list[cfg.Opt] = [
         "cloud",
         default="nvme-quarantine",
         help="""
-Name of the cloud in clouds.yaml, which openstacksdk looks for in the working directory, in
-~/.config/openstack and in /etc/openstack. Passwords and certificates belong there, not here.
+Name of the cloud in clouds.yaml, which openstacksdk looks for in the working directory (where only
+root and we ourselves can write to it), in ~/.config/openstack and in /etc/openstack. Passwords and
+certificates belong there, not here.
 
 When to change: when your clouds.yaml names it otherwise.
 """,

@@ -27,6 +27,7 @@ ASKED: dict[str, tuple[str, set[str]]] = {
     "Redis": ("sockets", {"from_url"}),
     "messaging": ("sockets", {"make_app"}),
     "openstack": ("sockets", {"connect"}),
+    "openstack.connection": ("sockets", {"Connection"}),
     "sa": ("sockets", {"create_engine"}),
     "secrets": ("chance", {"token_hex", "token_bytes", "token_urlsafe", "randbits", "choice"}),
     "random": (

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from keystoneauth1 import exceptions as keystone
+from openstack.config import loader
 
 from eraser.protocol.identity import Slot
+from quarantine.cloud.cloudsfile import believed
 from quarantine.cloud.compute import Compute
 from quarantine.cloud.placement import Placement
-from quarantine.errors import QuarantineError, UnavailableError
+from quarantine.errors import OwnSetupError, QuarantineError, UnavailableError
+from tests.lab.services.placement import CLOUD, write_clouds_yaml
 
 SERVER = "5a1c6b42-0d3f-4b8e-9f43-2f9b4c1c8a11"
 
@@ -89,3 +94,42 @@ def test_a_placement_on_mysql_finds_no_host_under_another_spelling() -> None:
     assert found is not None
     assert found.uuid == SERVER
     assert cloud.by_slot(Slot("CMP1", "0000:0a:00.0")) is None
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o1777, 0o702])
+def test_no_cloud_is_believed_that_another_user_may_have_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, mode: int
+) -> None:
+    """openstacksdk looks into the working directory first; who is there answers as Placement."""
+    file = write_clouds_yaml(tmp_path / "clouds.yaml", "http://127.0.0.1:9")
+    tmp_path.chmod(mode)
+    monkeypatch.delenv("OS_CLIENT_CONFIG_FILE", raising=False)
+    monkeypatch.setattr(loader, "CONFIG_SEARCH_PATH", [str(tmp_path)])
+    monkeypatch.setattr(loader, "CONFIG_FILES", [str(file)])
+    if mode & 0o002:
+        with pytest.raises(OwnSetupError):
+            Placement.connect(CLOUD)
+        assert f"{file} is passed over" in caplog.text
+    else:
+        Placement.connect(CLOUD).close()
+        assert "passed over" not in caplog.text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a directory away")
+def test_a_directory_of_another_user_is_not_looked_into(tmp_path: Path) -> None:
+    """Nor one whose group writes to it; files elsewhere count all the same."""
+    here, files = str(tmp_path), [f"{tmp_path}/clouds.yaml", "/etc/openstack/clouds.yaml"]
+    for user, group, mode, seen in (
+        (0, 0, 0o770, files),
+        (0, 12345, 0o770, files[1:]),
+        (0, 12345, 0o750, files),
+        (12345, 0, 0o700, files[1:]),
+    ):
+        os.chown(tmp_path, user, group)
+        tmp_path.chmod(mode)
+        assert believed(files, here) == seen
+        # Whoever owns what is above it puts another one in its place.
+        below = tmp_path / "below"
+        below.mkdir(mode=0o700, exist_ok=True)
+        inside = [f"{below}/clouds.yaml"]
+        assert believed(inside, str(below)) == (inside if seen == files else [])

@@ -56,7 +56,7 @@ class Store(
         newer schema, without touching it.
         """
         door.make_file_private(self._engine.url)
-        with self._writing() as db:
+        with door.upgrading(self._engine) as db:
             migrate.upgrade(db)
         return migrate.head()
 

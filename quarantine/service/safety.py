@@ -48,6 +48,9 @@ _TRIES: Final = 5
 _PATIENCE: Final = 3
 """Slots in a row that Placement may fail before the pass ends."""
 
+_SLOW_LINE: Final = 5.0
+"""Seconds after which a line of history is the last one that a pass writes."""
+
 _MEASURED: Final = 20
 """Good passes, and slots in them, whose longest counts as what one may take."""
 
@@ -311,7 +314,8 @@ class Safety:
                 alarm(slot, AlarmCode.ON_OFFER, "on offer without a right to it; reserved")
 
     def _told(self, record: SlotRecord) -> bool:
-        """Whether it went into the record."""
+        """Whether it went into the record, and soon: a commit may wait for a standby."""
+        started = self._now()
         reason = f"on offer while {record.state}, without a right to it; reserved"
         if not self._is_expected(record):
             alarm(SlotInState(record.slot, record.state), AlarmCode.ON_OFFER, reason)
@@ -320,7 +324,7 @@ class Safety:
         except QuarantineError as error:
             LOG.info("%s: no line of history: %s", record.slot, error)
             return False
-        return True
+        return self._now() - started < _SLOW_LINE
 
     def _is_expected(self, record: SlotRecord) -> bool:
         """A person decided it so, or a server's claim ended before Nova burned the drive, and the

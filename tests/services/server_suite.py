@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable
 from typing import Protocol
 
 import pytest
@@ -33,6 +34,25 @@ class Server(Protocol):
 
     def up(self) -> None:
         """Serve the same data again."""
+
+
+def ended(act: Callable[[], object]) -> Exception | None:
+    """What an act ended with, in a thread of its own: it has 20 s."""
+    ends: list[Exception | None] = []
+
+    def run() -> None:
+        try:
+            act()
+        except Exception as error:
+            ends.append(error)
+        else:
+            ends.append(None)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(20.0)
+    assert ends, "still waits"
+    return ends[0]
 
 
 class ServerSuite(StoreSuite):

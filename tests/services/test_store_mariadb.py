@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
 
+from quarantine.errors import ConflictError, UnavailableError
+from quarantine.record.database import engine as door
 from quarantine.record.database import migrate
 from quarantine.record.store import Store
+from quarantine.record.words.facts import SlotChanges
 from tests.lab.services.mariadb import Mariadb
-from tests.services.server_suite import ServerSuite
+from tests.services.server_suite import ServerSuite, ended
+from tests.unit.quarantine.store_suite import SLOT, current, enrol
 
 pytestmark = pytest.mark.services
 
@@ -32,3 +38,48 @@ class TestMariadb(ServerSuite):
             assert two.migrate() == migrate.head()
         one.close()
         two.close()
+
+    def test_a_table_that_a_backup_has_locked_is_not_waited_for_without_end(
+        self, url: str, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As mysqldump does by default (--lock-tables)."""
+        record = enrol(store)
+        monkeypatch.setattr(door, "BUSY_SECONDS", 1.0)
+        backup, mine = door.make_engine(url), Store.open(url)
+        with backup.connect() as db:
+            db.exec_driver_sql("LOCK TABLES slots READ")
+            try:
+                outcome = ended(lambda: mine.amend(record, SlotChanges(attempts=1)))
+            finally:
+                db.exec_driver_sql("UNLOCK TABLES")
+        backup.dispose()
+        mine.close()
+        assert isinstance(outcome, ConflictError)
+        assert current(store, SLOT).attempts == 0
+
+    def test_a_server_that_stands_still_is_not_waited_for_without_end(
+        self, server: Mariadb, url: str, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        enrol(store)
+        monkeypatch.setattr(door, "ANSWER_SECONDS", 1.0)
+        mine = Store.open(url)
+        mine.answer()
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            outcome = ended(mine.slots)
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        mine.close()
+        assert isinstance(outcome, UnavailableError)
+
+    def test_an_upgrade_waits_for_others_and_for_answers_as_long_as_it_takes(
+        self, bare_url: str
+    ) -> None:
+        """Cut off between two changes of tables it could not go on."""
+        engine = door.make_engine(bare_url)
+        with door.upgrading(engine) as db:
+            waits = db.exec_driver_sql("SELECT @@lock_wait_timeout").scalar_one()
+            driver = db.connection.dbapi_connection
+        engine.dispose()
+        assert waits > 3600
+        assert getattr(driver, "_read_timeout", 0.0) is None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import math
 import os
 import socket
 import sqlite3
+import threading
 import time
 import urllib.parse
 from collections.abc import Iterator
@@ -26,8 +28,14 @@ from quarantine.errors import (
     UnreadableError,
 )
 
+LOG = logging.getLogger(__name__)
+
 BUSY_SECONDS = 30.0
 """How long a writer waits for another one. Transactions here last milliseconds."""
+
+ANSWER_SECONDS = 60.0
+"""For a server that lives and does not answer: it may wait for a standby, for another node or for
+room on its disk. Longer than :data:`BUSY_SECONDS`, of whose end it tells by itself."""
 
 CONNECT_SECONDS = 10
 """For a database server that does not answer; the loop comes again by itself."""
@@ -47,7 +55,7 @@ _DRIVERS = {
 }
 
 
-def parse_url(text: str) -> sa.URL:
+def parse_url(text: str | sa.URL) -> sa.URL:
     """A database URL with a driver that we know. Raises :class:`BadInputError`.
 
     The message never shows the URL: it holds a password.
@@ -73,26 +81,36 @@ def parse_url(text: str) -> sa.URL:
     return url if "+" in url.drivername else url.set(drivername=_DRIVERS[backend])
 
 
-def make_engine(text: str) -> sa.Engine:
-    """An engine that does not connect yet. Raises :class:`BadInputError`, also for no driver."""
+def make_engine(text: str | sa.URL, *, unhurried: bool = False) -> sa.Engine:
+    """An engine that does not connect yet. Raises :class:`BadInputError`, also for no driver.
+
+    ``unhurried``: for what takes its time, as :func:`upgrading` does.
+    """
     url = parse_url(text)
     if url.get_backend_name() == "sqlite":
         engine = sa.create_engine(url, creator=lambda: _connect_sqlite(url))
         sa.event.listen(engine, "connect", _prepare_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)
         return engine
+    options: dict[str, float] = {"connect_timeout": CONNECT_SECONDS}
+    if url.get_backend_name() != "postgresql" and not unhurried:
+        # PyMySQL: the line is closed then, and what was not committed is undone. A commit that is
+        # cut off so is one of which nobody knows.
+        options["read_timeout"] = ANSWER_SECONDS
     try:
         # Asked before each use: a connection that is kept does not know that its server was
         # restarted, and the first look after that would fail.
-        engine = sa.create_engine(
-            url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_SECONDS}
-        )
+        engine = sa.create_engine(url, pool_pre_ping=True, connect_args=options)
     except ImportError as error:
         raise BadInputError(
             f"database URL: expected the driver of {url.drivername} to be installed ({error}); "
             "install nvme-quarantine with the extra of your database"
         ) from error
-    sa.event.listen(engine, "connect", _prepare_server)
+    sa.event.listen(
+        engine,
+        "connect",
+        lambda connection, _record: _prepare_server(connection, unhurried=unhurried),
+    )
     return engine
 
 
@@ -153,10 +171,50 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
     :class:`UnfinishedError` where it did not answer to the commit: it may have made it.
     """
     asked = engine.execution_options(writes=True)
-    with _translated() as doing, asked.begin() as connection:
-        yield connection
-        # What fails from here on is the commit itself.
-        doing.commits = True
+    over = threading.Event()
+    try:
+        with _translated() as doing, asked.begin() as connection:
+            yield connection
+            # What fails from here on is the commit itself.
+            doing.commits = True
+            if engine.dialect.name == "postgresql":
+                its = connection.connection.dbapi_connection, over
+                threading.Thread(target=_cut_short, args=its, name="commit", daemon=True).start()
+    finally:
+        over.set()
+
+
+@contextlib.contextmanager
+def upgrading(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """As :func:`writing`, on a connection of its own that waits as long as others have a table, and
+    for an answer as long as it takes: on MariaDB a change of tables that is cut off stays half."""
+    if engine.dialect.name == "sqlite":
+        with writing(engine) as connection:
+            yield connection
+        return
+    own = make_engine(engine.url, unhurried=True)
+    try:
+        with writing(own) as connection:
+            yield connection
+    finally:
+        own.dispose()
+
+
+def _cut_short(connection: Any, over: threading.Event) -> None:
+    """PostgreSQL: a commit waits for a synchronous standby without end, and no timeout of the
+    server's counts in a COMMIT (``finish_xact_command`` takes ``statement_timeout`` off first; the
+    wait is ``SyncRepWaitForLSN``). A cancel ends the wait: the commit stands on this server, which
+    says so with a warning, and is lost if it fails before the standby comes back. What the record
+    forgets so is what one that was restored forgets."""
+    while not over.wait(ANSWER_SECONDS):
+        with contextlib.suppress(Exception):  # a line that is closed by now, or a server that is
+            connection.cancel()
+
+
+def _warned(notice: Any) -> None:
+    """What PostgreSQL remarks on a statement or commit that succeeded."""
+    if notice.severity_nonlocalized == "WARNING":
+        LOG.warning("database: %s: %s", notice.message_primary, notice.message_detail or "")
 
 
 @dataclass
@@ -219,7 +277,8 @@ def _lost_to_another(error: exc.SQLAlchemyError) -> bool:
     """Whether the server rolled this transaction back in favour of another.
 
     PostgreSQL: serialization failure, deadlock. MariaDB: record changed since it was read (1020),
-    lock wait timeout (1205), deadlock, which is also what Galera says at a commit (1213).
+    lock wait timeout, of a row, a table or the whole server (1205), deadlock, which is also what
+    Galera says at a commit (1213).
     """
     state, number = _told(error)
     return state in ("40001", "40P01") or number in (1020, 1205, 1213)
@@ -266,19 +325,24 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
         cursor.close()
 
 
-def _prepare_server(connection: Any, _record: Any) -> None:
+def _prepare_server(connection: Any, *, unhurried: bool) -> None:
     """Nobody waits for ever: not for a row that a transaction of others has, which may stand still
-    (PostgreSQL has no limit, MariaDB 50 s), and not for a machine that lost its power."""
+    (PostgreSQL has no limit, MariaDB 50 s), not for a table or server that others locked for a
+    backup (MariaDB: a day, MySQL: a year; 1205 too, and a commit is undone), and not for a machine
+    that lost its power."""
     is_postgresql = hasattr(connection, "pgconn")
     if is_postgresql:
         settings = [f"SET lock_timeout TO '{BUSY_SECONDS:g}s'"]
         descriptor = connection.fileno()
+        connection.add_notice_handler(_warned)
     else:
         settings = [
             f"SET SESSION innodb_lock_wait_timeout = {math.ceil(BUSY_SECONDS)}",
             # MariaDB's own default; a server for OpenStack may have been given another one.
             "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
         ]
+        if not unhurried:
+            settings.append(f"SET SESSION lock_wait_timeout = {math.ceil(BUSY_SECONDS)}")
         descriptor = connection._sock.fileno()  # PyMySQL has no option for it
     with connection.cursor() as cursor:
         for setting in settings:

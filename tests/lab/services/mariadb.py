@@ -77,6 +77,11 @@ class Mariadb:
             cursor.execute(f"GRANT SELECT ON `{name}`.* TO '{_READER}'@'localhost'")
         return f"mariadb://{_READER}@localhost/{name}?unix_socket={self._socket()}"
 
+    @property
+    def pid(self) -> int:
+        """The server's process. Raises ``LabError``."""
+        return self._running().pid
+
     def down(self) -> None:
         """End the server, its clients cut off; its data stay."""
         server = self._running()

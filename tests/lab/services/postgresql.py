@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Self
 
@@ -75,6 +77,31 @@ class Postgresql:
                 sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA public TO {}").format(role)
             )
         return f"postgresql://{reader}@/{name}?host={self._root}"
+
+    @contextlib.contextmanager
+    def standby_missing(self) -> Iterator[None]:
+        """Meanwhile each commit waits for a synchronous standby that there is not."""
+        self._set("synchronous_standby_names", "nobody")
+        try:
+            yield
+        finally:
+            self._set("synchronous_standby_names", "")
+
+    def _set(self, option: str, value: str) -> None:
+        with psycopg.connect(self._dsn("postgres"), autocommit=True) as connection:
+            connection.execute(
+                sql.SQL("ALTER SYSTEM SET {} = {}").format(
+                    sql.Identifier(option), sql.Literal(value)
+                )
+            )
+            connection.execute("SELECT pg_reload_conf()")
+
+        def is_set() -> bool:
+            with psycopg.connect(self._dsn("postgres"), autocommit=True) as connection:
+                row = connection.execute("SELECT current_setting(%s)", [option]).fetchone()
+            return row == (value,)
+
+        wait_until(is_set, f"the PostgreSQL server to have {option} = {value!r}")
 
     @property
     def pid(self) -> int:

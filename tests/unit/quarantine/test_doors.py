@@ -26,7 +26,8 @@ DOORS = {
     "cloud/sdk.py": "sockets: it is the door to a cloud; Placement and Compute take what it made",
     "doors.py": "chance clock: it is the door to clocks and chance",
     "outputfile.py": "chance files: it is the door to files that are written",
-    "record/database/engine.py": "clock files sockets: it is the door to the database",
+    "record/database/engine.py": "clock files sockets threads: it is the door to the database, and "
+    "a commit that a PostgreSQL holds up is cut short from beside it; simulated sites have SQLite",
     "service/issue/celery_app.py": "sockets: it is the door to the hosts' queues",
     "service/issue/tsa.py": "sockets threads: it is the door to a time stamping authority",
 }

@@ -68,13 +68,13 @@ def test_the_files_are_for_their_owner_alone(bare_url: str, tmp_path: Path) -> N
 
 def test_a_database_machine_that_lost_its_power_is_given_up_in_time() -> None:
     """Else the safety pass stands for as long as the kernel repeats: TCP has no end by itself."""
-    server = MagicMock(spec=["pgconn", "fileno", "cursor", "commit"])
+    server = MagicMock(spec=["pgconn", "fileno", "cursor", "commit", "add_notice_handler"])
     with (
         socket.create_server(("127.0.0.1", 0)) as door_of_it,
         socket.create_connection(door_of_it.getsockname()) as line,
     ):
         server.fileno.return_value = line.fileno()
-        door._prepare_server(server, None)
+        door._prepare_server(server, unhurried=False)
         tcp = {
             name: line.getsockopt(socket.IPPROTO_TCP, getattr(socket, f"TCP_{name}"))
             for name in ("USER_TIMEOUT", "KEEPIDLE", "KEEPINTVL", "KEEPCNT")
@@ -98,7 +98,7 @@ def test_a_node_of_galera_shows_what_another_committed(
     cursor.fetchone.return_value = row
     with socket.socketpair()[0] as line:
         server._sock.fileno.return_value = line.fileno()
-        door._prepare_server(server, None)
+        door._prepare_server(server, unhurried=False)
     said = [call.args[0] for call in cursor.execute.call_args_list]
     assert ("SET SESSION wsrep_sync_wait = 1" in said) is waits
 

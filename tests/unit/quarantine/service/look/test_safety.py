@@ -511,6 +511,26 @@ def test_a_record_that_is_locked_by_somebody_else_keeps_no_drive_on_offer(
     assert caplog.text.count("ALARM") == len(slots)
 
 
+def test_a_record_that_is_slow_to_commit_keeps_no_pass_for_each_of_many_lines(
+    store: Store, cloud: Cloud, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A database whose synchronous standby is away: each commit succeeds, after a minute."""
+    slots = [slot_at(number) for number in range(1, 5)]
+    for slot in slots:
+        used_and_let_go(store, cloud, slot)
+    amend, written = store.amend, []
+
+    def slow(record: SlotRecord, changes: SlotChanges, *, note: str = "") -> SlotRecord:
+        written.append(record.slot)
+        cloud.clock.forward(60)
+        return amend(record, changes, note=note)
+
+    monkeypatch.setattr(store, "amend", slow)
+    assert safety(store, cloud).check().reserved == set(slots)
+    assert len(written) == 1
+    assert caplog.text.count("ALARM") == len(slots)
+
+
 def by_a_person(store: Store, record: SlotRecord) -> None:
     store.hold(record, because(HoldCode.BY_PERSON, "look at the bay"), by=Initiator("ada"))
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
 from oslo_config.cfg import ConfigOpts
 
-from quarantine.errors import ConflictError, QuarantineError
+from quarantine.errors import BadInputError, ConflictError, QuarantineError
 from quarantine.record.alarms import AlarmCall
 from quarantine.record.store import Store
 from quarantine.record.words.reasons import AlarmCode
@@ -112,7 +112,10 @@ class AlarmCounter(logging.Handler):
         if not calls and not heard:
             return True
         try:
-            self._put(heard, calls)
+            try:
+                self._put(heard, calls.values())
+            except BadInputError:
+                self._put_each(heard, calls)
         except QuarantineError as error:
             self._keep(heard, calls)
             if not self._told:
@@ -129,12 +132,28 @@ class AlarmCounter(logging.Handler):
         self._told = False
         return True
 
-    def _put(self, heard: Mapping[str, int], calls: Mapping[tuple[str, str], AlarmCall]) -> None:
+    def _put_each(self, heard: Counter[str], calls: dict[tuple[str, str], AlarmCall]) -> None:
+        """One text that the database refuses, of a host's own words say, keeps no other alarm from
+        the record, and is itself written as every database takes it. Takes out of both what is
+        written. Raises :class:`QuarantineError`."""
+        self._put(heard, ())
+        heard.clear()
+        for key, call in list(calls.items()):
+            try:
+                self._put({}, [call])
+            except BadInputError as error:
+                LOG.warning("an alarm for %s is kept in ASCII, or only counted: %s", key, error)
+                text = call.text.encode("ascii", "backslashreplace").decode()
+                with suppress(BadInputError):
+                    self._put({}, [replace(call, text=text)])
+            del calls[key]
+
+    def _put(self, heard: Mapping[str, int], calls: Iterable[AlarmCall]) -> None:
         """Raises :class:`QuarantineError`."""
         self._store = self._store or self._opened()
         for tries_left in reversed(range(AT_ONCE)):
             try:
-                return self._store.note_alarms(heard, calls.values())
+                return self._store.note_alarms(heard, calls)
             except ConflictError:
                 # Another process called people for the same, just now.
                 if not tries_left:

@@ -78,6 +78,9 @@ def parse_url(text: str | sa.URL) -> sa.URL:
         raise BadInputError(
             "database URL: expected a file, found SQLite in memory; correct [database]url"
         )
+    if backend in ("mysql", "mariadb"):
+        # Its "utf8" has no character of four bytes: what a host says may have.
+        url = url.update_query_dict({"charset": "utf8mb4"})
     return url if "+" in url.drivername else url.set(drivername=_DRIVERS[backend])
 
 
@@ -207,7 +210,7 @@ def _cut_short(connection: Any, over: threading.Event) -> None:
     says so with a warning, and is lost if it fails before the standby comes back. What the record
     forgets so is what one that was restored forgets."""
     while not over.wait(ANSWER_SECONDS):
-        with contextlib.suppress(Exception):  # a line that is closed by now, or a server that is
+        with contextlib.suppress(Exception):  # it ended just now, or the server is away
             connection.cancel()
 
 

@@ -637,6 +637,58 @@ def test_an_error_of_ours_ends_no_counting(
     assert "not connected" in caplog.text
 
 
+def test_a_text_that_the_database_refuses_keeps_no_other_alarm_from_its_count(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A host's own words in a table of MariaDB that has another character set."""
+    note = site.store.note_alarms
+
+    def latin(more: Mapping[str, int], calls: Iterable[AlarmCall] = ()) -> None:
+        calls = list(calls)
+        if not all(call.text.isascii() for call in calls):
+            raise BadInputError("database: (1366, \"Incorrect string value: '\\xF0\\x9F'\")")
+        note(more, calls)
+
+    site.store.note_alarms = latin  # type: ignore[method-assign]
+    counter = AlarmCounter(lambda: site.store)
+    for about, code, words in (
+        ("host cmp1", AlarmCode.GATE_NEWS, "let in: \N{FIRE}"),
+        ("host cmp2", AlarmCode.HOST_SILENT, "silent"),
+    ):
+        said = {"msg": alarmbook.CALLED, "args": (code, about, words), "created": time.time()}
+        counter.emit(logging.makeLogRecord(said))
+    assert counter.write()
+    assert counter.write(), "nothing is left to write"
+    assert site.store.alarm_totals() == {"gate-news": 1, "host-silent": 1}
+    lines = {line.subject: (line.text, line.count) for line in site.store.alarm_page(limit=10)}
+    assert lines == {"host cmp1": ("let in: \\U0001f525", 1), "host cmp2": ("silent", 1)}
+    assert "1366" in caplog.text
+
+
+def test_what_is_written_one_by_one_is_not_written_twice(site: Site) -> None:
+    note, away = site.store.note_alarms, [True]
+
+    def refuses(more: Mapping[str, int], calls: Iterable[AlarmCall] = ()) -> None:
+        calls = list(calls)
+        if len(calls) > 1:
+            raise BadInputError("database: a text")
+        if away and any(call.subject == "host cmp2" for call in calls):
+            away.clear()
+            raise UnavailableError("database: away")
+        note(more, calls)
+
+    site.store.note_alarms = refuses  # type: ignore[method-assign]
+    counter = AlarmCounter(lambda: site.store)
+    for about in ("host cmp1", "host cmp2"):
+        words = AlarmCode.HOST_SILENT, about, "silent"
+        said = {"msg": alarmbook.CALLED, "args": words, "created": time.time()}
+        counter.emit(logging.makeLogRecord(said))
+    assert not counter.write()
+    assert counter.write()
+    assert site.store.alarm_totals() == {"host-silent": 2}
+    assert [line.count for line in site.store.alarm_page(limit=10)] == [1, 1]
+
+
 def test_a_process_that_ends_tries_again_where_another_was_quicker(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

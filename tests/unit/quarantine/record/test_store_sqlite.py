@@ -84,6 +84,15 @@ def test_a_database_machine_that_lost_its_power_is_given_up_in_time() -> None:
     assert tcp["KEEPIDLE"] + tcp["KEEPINTVL"] * tcp["KEEPCNT"] == 30
 
 
+@pytest.mark.parametrize("url", ["mariadb://u@h/n", "mysql://u@h/n?charset=utf8&ssl_ca=x"])
+def test_a_connection_to_mariadb_takes_any_text(url: str) -> None:
+    """utf8 is that server's name for what has no character above U+FFFF: a host that says one was
+    refused each time."""
+    found = door.parse_url(url)
+    assert found.query["charset"] == "utf8mb4"
+    assert found.query.get("ssl_ca") == ("x" if "ssl_ca" in url else None)
+
+
 @pytest.mark.parametrize(
     ("row", "waits"),
     [(("wsrep_on", "ON"), True), (("wsrep_on", "OFF"), False), (None, False)],

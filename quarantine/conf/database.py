@@ -26,8 +26,8 @@ must exist; the file is made readable by its owner alone.
 
 When to change: to run the control plane on more than one host, or to have the database's own
 backup: postgresql://USER:PASSWORD@HOST/NAME, or mariadb://USER:PASSWORD@HOST/NAME in a database of
-its own, whose collation the first 'db upgrade' sets; the user needs ALL on it. Never put an SQLite
-file on a network file system: its locks do not hold there.
+its own, whose collation 'db upgrade' sets; the user needs ALL on it. Never put an SQLite file on a
+network file system: its locks do not hold there.
 
 After a change, and after each upgrade of the software: nvme-quarantine db upgrade.
 """,

@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
 
 import pytest
+import sqlalchemy as sa
+from alembic import command
 
 from quarantine.errors import ConflictError, UnavailableError
+from quarantine.record.alarms import AlarmCall
 from quarantine.record.database import engine as door
 from quarantine.record.database import migrate
 from quarantine.record.store import Store
@@ -26,6 +31,20 @@ def server() -> Iterator[Mariadb]:
         yield server
 
 
+NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def collations(engine: sa.Engine) -> set[str]:
+    """Of all columns of text."""
+    with door.reading(engine) as db:
+        return set(
+            db.exec_driver_sql(
+                "SELECT collation_name FROM information_schema.columns"
+                " WHERE table_schema = DATABASE() AND collation_name IS NOT NULL"
+            ).scalars()
+        )
+
+
 class TestMariadb(ServerSuite):
     """All that every database must do."""
 
@@ -38,6 +57,33 @@ class TestMariadb(ServerSuite):
             assert two.migrate() == migrate.head()
         one.close()
         two.close()
+
+    def test_tables_of_an_upgrade_on_a_restored_backup_compare_as_all_others(
+        self, bare_url: str
+    ) -> None:
+        """The dump of one database says nothing of its own character set: it has the server's."""
+        engine = door.make_engine(bare_url)
+        with door.upgrading(engine) as db:
+            config = migrate.configuration()
+            config.attributes["connection"] = db
+            migrate._compare_exactly(db)
+            command.upgrade(config, "0012")
+            db.exec_driver_sql("ALTER DATABASE CHARACTER SET latin1")
+        store = Store.open(bare_url)
+        store.migrate()
+        assert collations(engine) == {"utf8mb4_nopad_bin"}
+        # As a release before this one left them.
+        store.note_alarms({}, [AlarmCall("late", "cmp1", "für", NOW, NOW, 1)])
+        with door.upgrading(engine) as db:
+            db.exec_driver_sql("ALTER TABLE alarms CONVERT TO CHARACTER SET latin1")
+            db.exec_driver_sql("ALTER DATABASE CHARACTER SET latin1")
+        store.migrate()
+        assert collations(engine) == {"utf8mb4_nopad_bin"}
+        store.note_alarms({}, [AlarmCall("late", "CMP1", "\N{FIRE}", NOW, NOW, 1)])
+        texts = {line.subject: line.text for line in store.alarm_page(limit=10)}
+        assert texts == {"cmp1": "für", "CMP1": "\N{FIRE}"}
+        store.close()
+        engine.dispose()
 
     def test_a_table_that_a_backup_has_locked_is_not_waited_for_without_end(
         self, url: str, store: Store, monkeypatch: pytest.MonkeyPatch

@@ -17,6 +17,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import exc
 
 from quarantine.errors import UnavailableError
+from quarantine.record.database import models
 from quarantine.record.database.engine import IN_CLUSTER
 
 LOG = logging.getLogger(__name__)
@@ -26,6 +27,8 @@ _SCRIPTS = Path(__file__).parents[1] / "migrations"
 _STAMP: sa.Select[Any] = sa.select(
     sa.table("alembic_version", sa.column("version_num")).c.version_num
 )
+
+_OF_TABLES = ("table_schema", "table_name", "table_collation")
 
 _LOCK = 0x6E_76_6D_65  # "nvme"; the databases name a lock by a number or by a text
 _LOCK_SECONDS = 60
@@ -110,7 +113,8 @@ def upgrade(connection: sa.Connection) -> None:
     with _alone(connection):
         revision = current(connection)
         require_known(revision)
-        if revision is None and connection.dialect.name in ("mysql", "mariadb"):
+        if connection.dialect.name in ("mysql", "mariadb"):
+            # Each time: a dump of one database forgets it, and what is restored has the server's.
             _compare_exactly(connection)
         config = configuration()
         config.attributes["connection"] = connection
@@ -168,10 +172,23 @@ def _any_text(connection: sa.Connection) -> Iterator[None]:
 
 
 def _compare_exactly(connection: sa.Connection) -> None:
-    """Makes new tables compare text byte by byte, as every other database does.
+    """Makes tables compare text byte by byte, as every other database does, and take any text.
 
-    By default they would take Compute-1 for compute-1, and "x " for "x".
+    By default they would take Compute-1 for compute-1, and "x " for "x". Tables that were made so
+    are converted: their texts stay, and none that were unlike become alike.
     """
     is_mariadb = getattr(connection.dialect, "is_mariadb", False)
     exact = "utf8mb4_nopad_bin" if is_mariadb else "utf8mb4_0900_bin"
     connection.exec_driver_sql(f"ALTER DATABASE CHARACTER SET utf8mb4 COLLATE {exact}")
+    tables = sa.table("tables", *map(sa.column, _OF_TABLES), schema="information_schema")
+    here, table, collation = (tables.c[name] for name in _OF_TABLES)
+    others = sa.select(table).where(here == sa.func.database(), collation != exact)
+    ours = others.where(table.in_(models.metadata.tables)).order_by(table)
+    for name in connection.execute(ours).scalars().all():
+        LOG.warning("the database's table %s has other texts than the rest: it is converted", name)
+        # Both ends of a foreign key that is a text are converted, one after the other.
+        connection.exec_driver_sql("SET SESSION foreign_key_checks = 0")
+        connection.exec_driver_sql(
+            f"ALTER TABLE `{name}` CONVERT TO CHARACTER SET utf8mb4 COLLATE {exact}"
+        )
+        connection.exec_driver_sql("SET SESSION foreign_key_checks = 1")

@@ -39,7 +39,10 @@ from quarantine.rules.rights import is_unburned
 
 NOTHING: Final = Action(ActionKind.NOTHING)
 _NO_PAST: Final = SlotContext()
-_NO_CASE: Final = SlotChanges(new_case=True, custody=None, custody_stage=Custody.NONE)
+_NO_CASE: Final = SlotChanges(
+    new_case=True, consumer=None, custody=None, custody_stage=Custody.NONE
+)
+"""Who took our custody away may have had the drive, or our record may be older than its end."""
 _CALM: Final = frozenset(
     {
         ActionKind.NOTHING,
@@ -143,6 +146,7 @@ def _in_use(look: Observation) -> Action:
             Event.RELEASE_SEEN,
             f"the allocation of {record.consumer or 'the last consumer'} is gone",
             SlotChanges(
+                consumer=look.last_user,
                 custody=look.ours,
                 custody_stage=Custody.left(look.ours),
             ),
@@ -188,7 +192,8 @@ def _released(look: Observation) -> Action:
         return hold_as_asked(look.record.next_hold)
     if look.ours is None:
         return Action(ActionKind.TAKE, "custody")
-    return move(Event.CUSTODY_TAKEN, changes=SlotChanges(custody=look.ours))
+    changes = SlotChanges(consumer=look.last_user, custody=look.ours)
+    return move(Event.CUSTODY_TAKEN, changes=changes)
 
 
 def _quarantined(look: Observation) -> Action:
@@ -294,7 +299,8 @@ def _certified(look: Observation) -> Action:
     if look.lacks and not look.others:
         return hold(HoldCode.NOT_CLEAN, look.lacks)
     if look.strange_custody and not look.others:
-        return hold(HoldCode.STRANGE_CUSTODY, _STRANGE_CUSTODY, SlotChanges(custody=look.ours))
+        changes = SlotChanges(consumer=look.last_user, custody=look.ours)
+        return hold(HoldCode.STRANGE_CUSTODY, _STRANGE_CUSTODY, changes)
     return _custody_trouble(look) or _to_the_pool(look)
 
 

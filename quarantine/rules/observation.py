@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from quarantine.cloud.facts import View
-from quarantine.record.words.facts import NextHold, SlotChanges, SlotRecord
+from quarantine.record.words.facts import UNSET, NextHold, SlotChanges, SlotRecord, Unset
 from quarantine.record.words.reasons import AlarmCode, HoldCode
 from quarantine.record.words.states import Custody, Event
 from quarantine.record.words.texts import USED_AGAIN
@@ -66,7 +66,18 @@ class Observation:
     @property
     def begun_again(self) -> SlotChanges:
         """A new case under the custody that is there."""
-        return SlotChanges(new_case=True, custody=self.ours, custody_stage=Custody.TAKING)
+        return SlotChanges(
+            new_case=True,
+            consumer=self.last_user,
+            custody=self.ours,
+            custody_stage=Custody.TAKING,
+        )
+
+    @property
+    def last_user(self) -> Unset | None:
+        """As a change of the record's consumer: forgotten where the record forgot a case, in which
+        another may have had the drive. A certificate names nobody rather than the wrong one."""
+        return None if self.strange_custody else UNSET
 
     @property
     def first(self) -> bool:

@@ -130,7 +130,9 @@ class Dispatcher:
             f"the host accepted order {accepted.order_id}, generation {accepted.generation}, which "
             f"is not in this record: was the database lost or restored? Going on above it"
         )
-        changes = SlotChanges(new_case=True, above=accepted.generation)
+        # Another may have had the drive in a case that is not on record: a certificate names nobody
+        # rather than the wrong one.
+        changes = SlotChanges(new_case=True, above=accepted.generation, consumer=None)
         # Refused where a look beside this one gave that order: then nothing was lost.
         after = self.store.amend(record, changes, note=reason)
         alarm(record.slot, AlarmCode.RECORD_BEHIND, reason)

@@ -54,7 +54,13 @@ MEMBERS = {
     "policy": set[str](),
     # Learned from a hello; forgotten where a person accepts another drive.
     "identity": {"service/issue/drive_inventory.py", "operations/decisions.py"},
-    "consumer": {DECIDE, "rules/observation.py", "operations/decisions.py"},
+    # Forgotten where the record proves to be behind: by a custody, or by an order that a host took.
+    "consumer": {
+        DECIDE,
+        "rules/observation.py",
+        "operations/decisions.py",
+        "service/issue/dispatch.py",
+    },
     # Written before the request that makes it; else what Placement shows.
     "custody": {DECIDE, "rules/observation.py", "service/executor.py"},
     "custody_stage": {DECIDE, "rules/observation.py", "service/executor.py"},

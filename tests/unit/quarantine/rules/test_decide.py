@@ -1035,6 +1035,23 @@ def test_a_recalled_drive_stays_under_the_custody_that_is_there() -> None:
         assert (then.event, then.changes) == (Event.RECALLED, SlotChanges())
 
 
+FORGOT = [
+    *((state, CUSTODY, view(ORPHAN)) for state in (*OPEN, State.CERTIFIED)),
+    *((state, CUSTODY, LOCKED) for state in OPEN),
+    *((state, None, view(ORPHAN)) for state in (State.IN_USE, State.RELEASED)),
+]
+
+
+@pytest.mark.parametrize(("state", "custody", "seen"), FORGOT)
+def test_a_record_that_forgot_a_case_knows_no_last_user(
+    state: State, custody: str | None, seen: View
+) -> None:
+    """One of a backup: in the case that it lacks another server may have had the drive."""
+    record = replace(RECORD, state=state, custody=custody)
+    assert record.consumer == SERVER
+    assert decide(record, seen, NOW, LIMITS).changes.consumer is None
+
+
 def test_a_claim_names_its_server_and_a_return_forgets_the_last_one() -> None:
     available = replace(RECORD, state=State.AVAILABLE, consumer=None)
     assert decide(available, USED, NOW, LIMITS).changes.consumer == SERVER

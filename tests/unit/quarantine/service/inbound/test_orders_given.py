@@ -87,6 +87,7 @@ def test_after_a_lost_record_orders_go_on_above_what_the_host_accepted(
 ) -> None:
     state = host_of(plane, tmp_path / "host")
     plane.ordered()
+    plane.store.amend(plane.record(), SlotChanges(consumer="the-user-of-before"))
     of_old = replace(plane.order(), order_id="order-that-we-forgot", generation=7)
     state.accept(plane.controller.sign(codec.canonical(of_old), ORDER_TYPE))
     lost = plane.dispatcher.order(plane.record())
@@ -98,6 +99,7 @@ def test_after_a_lost_record_orders_go_on_above_what_the_host_accepted(
     assert again.order_token is not None
     assert state.accept(again.order_token).generation == again.generation == 8
     assert "restored" in plane.store.history(SLOT)[-1].reason
+    assert again.consumer is None, "another may have had the drive in the cases that are forgotten"
     # Its own order is no reason to go on: the same one comes again.
     greet(plane, state)
     assert plane.dispatcher.order(plane.record()).order_token == again.order_token

@@ -36,6 +36,6 @@ class Clock:
 MACHINE: Final = Clock()
 
 
-def utc_now() -> str:
+def utc_text() -> str:
     """:meth:`Clock.utc` of this machine."""
     return MACHINE.utc()

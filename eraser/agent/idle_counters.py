@@ -40,7 +40,7 @@ class _IdleWatch:
 
 
 @dataclass
-class IdlePump:
+class IdleRounds:
     """One host's drives at rest. :meth:`turn` does a round and returns."""
 
     state_dir: Path

@@ -1,6 +1,6 @@
 """Keeps the accepted orders of a host moving: level-triggered on what is on disk.
 
-The Celery task only verifies an order and writes it down; the pump does the rest, again and
+The Celery task only verifies an order and writes it down; the rounds do the rest, again and
 again, from the files alone: it starts a runner for every open case, restarts one that died, sends
 progress, and sends the signed report when there is one. Losing a message, the broker or this
 process changes nothing but the time it takes.
@@ -35,7 +35,7 @@ from eraser.protocol.report import (
 )
 from eraser.protocol.ticket import GateTestimony
 from eraser.state import answers
-from eraser.state.answers import Answer
+from eraser.state.answers import OrderAnswer
 from eraser.state.case_dir import CaseEnding
 
 LOG = logging.getLogger(__name__)
@@ -116,12 +116,12 @@ class Send(Protocol):
 
 @dataclass
 class _OrderWatch:
-    """What the pump remembers of one order; all of it may be forgotten."""
+    """What the rounds remember of one order; all of it may be forgotten."""
 
     sent: bool = False
     look: int = 0
     """The look of the order whose report was sent; a higher one asks for another report."""
-    unmarked: Answer | None = None
+    unmarked: OrderAnswer | None = None
     """The order has been answered so, and that is not on the disk yet."""
     repeated: bool = False
     shown: tuple[Step, float, str] | None = None
@@ -159,14 +159,15 @@ def _shown(why: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in why)[:_SHOWN]
 
 
-def _answer(order: EraseOrder, report: EraseReport) -> Answer:
+def _answer(order: EraseOrder, report: EraseReport) -> OrderAnswer:
     ending = CaseEnding(report.outcome, report.verdict, report.fit, report.identity)
-    return Answer(order.order_id, order.look, ending)
+    return OrderAnswer(order.order_id, order.look, ending)
 
 
 @dataclass
-class Pump:
-    """One host's pump. :meth:`turn` does a round and returns; call it a few times a second."""
+class OrderRounds:
+    """The rounds over one host's orders. :meth:`turn` does one and returns; call it a few times a
+    second."""
 
     state: HostState
     cases: Cases

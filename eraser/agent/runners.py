@@ -1,4 +1,4 @@
-"""What the pump reads and starts: cases on disk, and the detached processes that run them."""
+"""What the rounds over orders read and start: cases on disk, and the processes that run them."""
 
 from __future__ import annotations
 

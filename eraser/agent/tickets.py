@@ -52,7 +52,7 @@ class _TicketWatch:
 
 
 @dataclass
-class TicketPump:
+class TicketRounds:
     """One host's tickets. :meth:`turn` does a round and returns; call it a few times a second."""
 
     state: HostState

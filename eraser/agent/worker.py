@@ -1,8 +1,9 @@
 """``nvme-eraser worker``: the Celery worker of one compute host.
 
-Celery takes signed orders from the host's own queue; a thread beside it turns the pump. The erasing
-itself runs in detached processes (``nvme-eraser case``) that survive this one: a restarted worker
-finds them by their slot locks, and a restarted host finds their journals.
+Celery takes signed orders from the host's own queue; a thread beside it does the rounds over the
+orders and tickets that the host has. The erasing itself runs in detached processes (``nvme-eraser
+case``) that survive this one: a restarted worker finds them by their slot locks, and a restarted
+host finds their journals.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from eraser.agent.bell import Listener
 from eraser.agent.conf import WorkerSettings
 from eraser.agent.gate_status import GateStatus
 from eraser.agent.hoststate import HostState, OrderRefusedError, TicketRefusedError
-from eraser.agent.idle_counters import IdlePump
+from eraser.agent.idle_counters import IdleRounds
 from eraser.agent.old_reports import OldReports
-from eraser.agent.orders import Pump
+from eraser.agent.orders import OrderRounds
 from eraser.agent.runners import DiskCases, DiskLooks
-from eraser.agent.tickets import TicketPump
+from eraser.agent.tickets import TicketRounds
 from eraser.host.sysfs import Host
 from eraser.protocol.inbound import MessageKind
 from eraser.protocol.policy import NIST_IS_FULL, VerificationMode
@@ -35,7 +36,7 @@ from eraser.protocol.transport.messaging import BrokerRedis, host_queue, make_ap
 LOG = logging.getLogger(__name__)
 
 TURN_SECONDS = 0.1
-"""Between two rounds of the pump: small beside an erase, invisible in a host's load."""
+"""Between two rounds: small beside an erase, invisible in a host's load."""
 
 TICK_SECONDS = 20.0
 DEAF_SECONDS = 180.0
@@ -46,7 +47,7 @@ EXIT_DEAF = 75
 
 
 class Worker:
-    """The Celery application of one host and its pump."""
+    """The Celery application of one host and its rounds."""
 
     def __init__(self, settings: WorkerSettings, state: HostState, machine: Host) -> None:
         """``machine`` is what all of it runs on."""
@@ -58,7 +59,7 @@ class Worker:
         self._clock, now = machine.clock, machine.clock.monotonic
         directories = (settings.state_dir, settings.run_dir, machine)
         self.cases = DiskCases(*directories)
-        self.pump = Pump(
+        self.orders = OrderRounds(
             state=state,
             cases=self.cases,
             send=self.send,
@@ -69,8 +70,8 @@ class Worker:
             testify=GateStatus(*directories).gate,
             clock=now,
         )
-        self.tickets = TicketPump(state, DiskLooks(*directories), self.send, now)
-        self.rests = IdlePump(settings.state_dir, machine, DiskLooks(*directories, "rest"), now)
+        self.tickets = TicketRounds(state, DiskLooks(*directories), self.send, now)
+        self.rests = IdleRounds(settings.state_dir, machine, DiskLooks(*directories, "rest"), now)
         self.old = OldReports(settings.state_dir / "reports", settings.keep_reports, machine.clock)
         self._bell: Listener | None = None
         self._stop = threading.Event()
@@ -99,7 +100,7 @@ class Worker:
                 "policy %r of order %s asks for %s", order.policy.name, order.order_id, NIST_IS_FULL
             )
         # Also for an order that is known: it comes again where our report was missed.
-        self.pump.again(order)
+        self.orders.again(order)
         self._wake.set()
 
     def ticket(self, token: str) -> None:
@@ -134,13 +135,13 @@ class Worker:
 
     def _round(self) -> None:
         """What one of them meets, a full disk for one, keeps none of the others."""
-        turns = (self.pump.turn, self.tickets.turn, self.rests.turn, self.old.turn)
+        turns = (self.orders.turn, self.tickets.turn, self.rests.turn, self.old.turn)
         for step in (*turns, self._listen, self._hear):
             name = step.__qualname__
             try:
                 step()
             except Exception as error:
-                # The pump must outlive whatever one round met: the next one reads the disk anew.
+                # Whatever one round met, the next one is done: it reads the disk anew.
                 if self._troubles.get(name) != repr(error):
                     LOG.exception("%s failed", name)
                 self._troubles[name] = repr(error)
@@ -188,7 +189,7 @@ class Worker:
 
     def run(self, level: str = "INFO") -> None:
         """Consumes until SIGTERM. Returns after a warm shutdown; running cases go on."""
-        thread = threading.Thread(target=self._turn_for_ever, name="pump", daemon=True)
+        thread = threading.Thread(target=self._turn_for_ever, name="rounds", daemon=True)
 
         def ready(**_: Any) -> None:
             LOG.info("worker of %s ready, incarnation %s", self.host, self.state.card.incarnation)
@@ -203,12 +204,12 @@ class Worker:
         # Celery keeps weak references otherwise, and these functions are local.
         worker_ready.connect(ready, weak=False)
         worker_shutting_down.connect(stopping, weak=False)
-        # Open cases go on even while the broker is away, so the pump does not wait for it.
+        # Open cases go on even while the broker is away, so the rounds do not wait for it.
         thread.start()
         self.app.worker_main(
             [
                 "worker",
-                # In this process, one task at a time: each takes milliseconds and wakes the pump.
+                # In this process, one at a time: each takes milliseconds, the rounds do the rest.
                 "--pool=solo",
                 # They are for workers that know of each other; a host has no say about another's,
                 # and their events would be a message a second and host that nobody reads.

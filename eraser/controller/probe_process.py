@@ -43,7 +43,7 @@ class ReadCommand:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ProbeReply:
     """What came back. ``error`` is the call's errno; else ``status`` is the completion's."""
 
     error: int
@@ -66,7 +66,7 @@ class Asker:
         """The child's, which has the controller open; 0 where there is none."""
         return 0 if self._child is None else self._child.pid
 
-    def ask(self, question: ReadCommand, patience: float) -> Answer | None:
+    def ask(self, question: ReadCommand, patience: float) -> ProbeReply | None:
         """What the drive answers; None where nothing comes within ``patience`` seconds.
 
         Raises :class:`DriveError` for a command that is not for reading.
@@ -85,7 +85,7 @@ class Asker:
             self.close()
             return None
         error, status, result = _ANSWER.unpack_from(said)
-        return Answer(error, status, result, said[_ANSWER.size :])
+        return ProbeReply(error, status, result, said[_ANSWER.size :])
 
     def _answer(self, question: bytes) -> bytes:
         """In the child."""

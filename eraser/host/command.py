@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from eraser.clock import utc_now
+from eraser.clock import utc_text
 from eraser.errors import DriveError
 
 LOG = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def run(
     Raises :class:`DriveError` where the program cannot be started at all.
     """
     line = shlex.join(argv)
-    started_at, began = utc_now(), time.monotonic()
+    started_at, began = utc_text(), time.monotonic()
     try:
         child = subprocess.Popen(
             list(argv),

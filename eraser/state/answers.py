@@ -18,7 +18,7 @@ from eraser.state.journal import remove_durably, replace_durably
 
 
 @dataclass(frozen=True)
-class Answer:
+class OrderAnswer:
     """The broker took the report of this look of the order, which ended so."""
 
     order_id: str
@@ -31,7 +31,7 @@ def answer_file(state_dir: Path, address: str) -> Path:
     return order_file(state_dir, address).with_suffix(".answered")
 
 
-def answer(state_dir: Path, address: str, order_id: str) -> Answer | None:
+def answer(state_dir: Path, address: str, order_id: str) -> OrderAnswer | None:
     """What this order of the slot was answered with; None where it is in flight.
 
     Raises ``BadInputError`` and ``OSError`` where nobody can tell.
@@ -42,7 +42,7 @@ def answer(state_dir: Path, address: str, order_id: str) -> Answer | None:
     except FileNotFoundError:
         return None
     try:
-        found = codec.load_part(Answer, raw, str(path))
+        found = codec.load_part(OrderAnswer, raw, str(path))
     except BadInputError as error:
         raise BadInputError(
             f"{error}; it says which order was answered already: hold and release the slot, for a "
@@ -52,7 +52,7 @@ def answer(state_dir: Path, address: str, order_id: str) -> Answer | None:
     return found if found.order_id == order_id else None
 
 
-def note(state_dir: Path, address: str, found: Answer) -> None:
+def note(state_dir: Path, address: str, found: OrderAnswer) -> None:
     """Keeps it, durably. Raises ``OSError``."""
     replace_durably(answer_file(state_dir, address), codec.canonical(found))
 

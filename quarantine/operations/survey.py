@@ -125,8 +125,8 @@ def survey(
     A retired slot is left as it is, unless it is named: ``address``, of the host. Raises
     ``BadInputError`` where Placement has no such slot, ``UnavailableError``.
     """
-    burnt = {p.uuid: p for p in placement.one_time_use(host)}
-    found = dict(burnt)
+    marked = {p.uuid: p for p in placement.one_time_use(host)}
+    found = dict(marked)
     if host is not None:
         # Those without the trait too: they are told as refused, and not passed over silently.
         found |= {p.uuid: p for p in placement.by_host(host)}
@@ -141,7 +141,7 @@ def survey(
     if address is not None and not slots:
         raise BadInputError(f"enrol: expected {host}/{address} in Placement, found none")
     looks = (
-        look_at(store, placement, slot, uuid, uuid in burnt, is_named=address is not None)
+        look_at(store, placement, slot, uuid, uuid in marked, is_named=address is not None)
         for slot, uuid in slots
     )
     planned = tuple(

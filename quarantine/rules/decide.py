@@ -55,7 +55,7 @@ _CALM: Final = frozenset(
     }
 )
 """Steps that the drive can wait for by a moment: it is reserved, or nothing is wrong."""
-UNBURNT: Final = (
+UNBURNABLE: Final = (
     f"without the trait {ONE_TIME_USE} Nova would hand the drive on unerased; restore one_time_use "
     "in device_spec, then release the slot"
 )
@@ -346,7 +346,7 @@ def _give_back(look: Observation) -> Action:
     return (
         Action(ActionKind.GIVE_BACK, "certified", changes=mark)
         if look.context.burns
-        else hold(HoldCode.NO_ONE_TIME_USE, UNBURNT)
+        else hold(HoldCode.NO_ONE_TIME_USE, UNBURNABLE)
     )
 
 

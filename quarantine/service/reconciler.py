@@ -37,7 +37,7 @@ from quarantine.service.look import ChecksOrphanGuests, JudgesHandovers, LookPla
 from quarantine.service.reread_schedule import RereadSchedule
 from quarantine.service.safety import OffersPlacement, Safety
 from quarantine.service.sweep.leftovers import Leftovers
-from quarantine.service.sweep.stray_offers import UnreadableRows, hold_unburnt
+from quarantine.service.sweep.stray_offers import UnreadableRows, hold_unburnable
 from quarantine.service.turns import TimeBox, Turns
 from quarantine.service.watch.host_liveness import HostLiveness
 from quarantine.service.watch.lateness import Lateness
@@ -228,7 +228,7 @@ class Reconciler:
         self._absences.tell(lacking, records, self._clock(), quiet)
         free = {r.slot: r for r in records if r.state in FREE_TO_SCHEDULE}
         # The listing goes by the trait: what is on offer without it Nova would not reserve.
-        self._hold_unburnt([record for record in free.values() if record.provider not in listed])
+        self._hold_unburnable([record for record in free.values() if record.provider not in listed])
         # Where the gate is required, slots on offer of a removed host are taken back.
         wrong |= {slot for slot in free if slot.host not in hosts}
         # What is wrongly on offer is looked at, however doubtful the listing is.
@@ -363,12 +363,12 @@ class Reconciler:
                 LOG.warning("a round took %.1f s longer than sweep_interval", -pause)
             stop.wait(max(0.0, pause))
 
-    def _hold_unburnt(self, unlisted: list[SlotRecord]) -> None:
+    def _hold_unburnable(self, unlisted: list[SlotRecord]) -> None:
         """A listing may be empty for once: then this is everything that is on offer."""
         box = self._box()
         records = {record.slot: record for record in unlisted}
         for slot in self._unlisted.oldest_first(records):
-            hold_unburnt(self._store, self._placement, records[slot])
+            hold_unburnable(self._store, self._placement, records[slot])
             self._unlisted.looked(slot)
             if box.over:
                 break

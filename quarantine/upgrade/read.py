@@ -194,36 +194,36 @@ def _silence(host: HostRecord, now: datetime) -> float:
 
 def _with_placement(facts: Facts, question: CheckScope, cloud: UpgradePlacement) -> Facts:
     """One listing, and a look at each slot (three requests, some 30 ms together)."""
-    burnt = {p.uuid: p for p in cloud.one_time_use() if p.host and question.asks(p.host)}
-    found = dict(burnt)
-    known = {provider.slot for provider in burnt.values()}
+    marked = {p.uuid: p for p in cloud.one_time_use() if p.host and question.asks(p.host)}
+    found = dict(marked)
+    known = {provider.slot for provider in marked.values()}
     for record in facts.slots:
         if record.slot not in known:
             # A slot that lost its trait, or its provider, is in no listing of one-time-use devices.
             provider = cloud.by_slot(record.slot)
             if provider is not None:
                 found[provider.uuid] = provider
-    seen = _views(cloud, found, burnt)
+    seen = _views(cloud, found, marked)
     # The classes of one-time-use devices are known now; who else offers them?
     facts = replace(facts, providers=seen)
     for name in sorted(facts.our_classes):
         for provider in cloud.offered(name):
             if provider.host and question.asks(provider.host) and provider.uuid not in found:
                 found[provider.uuid] = provider
-    facts = replace(facts, providers=_views(cloud, found, burnt, seen))
+    facts = replace(facts, providers=_views(cloud, found, marked, seen))
     return replace(facts, servers=_servers(facts, cloud))
 
 
 def _views(
     cloud: UpgradePlacement,
     providers: Mapping[str, Provider],
-    burnt: Mapping[str, Provider],
+    marked: Mapping[str, Provider],
     seen: Sequence[ProviderSeen] = (),
 ) -> tuple[ProviderSeen, ...]:
     before = {one.provider.uuid: one for one in seen}
     return tuple(
         # Each provider is looked at once: a look is three requests.
-        before.get(uuid) or ProviderSeen(provider, uuid in burnt, _view(cloud, uuid))
+        before.get(uuid) or ProviderSeen(provider, uuid in marked, _view(cloud, uuid))
         for uuid, provider in providers.items()
     )
 

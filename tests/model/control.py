@@ -206,8 +206,8 @@ class Control:
         self, record: SlotRecord, view: View | None, context: SlotContext, p: int
     ) -> Action:
         """The decision where the slot has its trait; one without it is not given back."""
-        unburnt = dataclasses.replace(context, burns=False)
-        if self._decide(record, view, NOW, self._limits, unburnt).event is not Event.HELD:
+        unburned = dataclasses.replace(context, burns=False)
+        if self._decide(record, view, NOW, self._limits, unburned).event is not Event.HELD:
             raise Slip(f"the slot of host {p} is not held although Nova would not burn it")
         found = dataclasses.replace(context, burns=True)
         answered: Action = self._decide(record, view, NOW, self._limits, found)

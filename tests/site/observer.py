@@ -87,7 +87,7 @@ class Observer:
     _traitless: dict[Slot, float] = field(default_factory=dict)
     _kept: set[Slot] = field(default_factory=set)
     """Slots under custody when last looked at."""
-    _unburnt: set[str] = field(default_factory=set)
+    _unburned: set[str] = field(default_factory=set)
     _claimed: dict[str, Exposure] = field(default_factory=dict)
     """When each server claimed its drives."""
     _freed: dict[Slot, Exposure] = field(default_factory=dict)
@@ -151,13 +151,13 @@ class Observer:
         """A guest begins to run with a drive."""
         self.counts["guests"] += 1
         if not self._stand(slot)[1]:
-            self._unburnt.add(server)
+            self._unburned.add(server)
         if drive.blocks in (None, server):
             return
         exposed = self._unlocked.get(slot) or self._offered.get(slot)
         age = self._age(exposed) if exposed else 0.0
         text = f"server {server} starts on the data of {drive.blocks}"
-        if not self.gate and drive.blocks in self._unburnt and age <= self._bound(slot):
+        if not self.gate and drive.blocks in self._unburned and age <= self._bound(slot):
             # Nova never locked it, its tenant was quick, and no gate stands here: within the bound.
             self.counts["leaks within the bound"] += 1
             return
@@ -171,7 +171,7 @@ class Observer:
         """A server has its drives; ``burns`` False: Nova was made to forget its burn."""
         self._claimed.setdefault(server, self._now())
         if not burns:
-            self._unburnt.add(server)
+            self._unburned.add(server)
 
     def freed(self, slot: Slot) -> None:
         """A person takes a slot from us."""
@@ -233,7 +233,7 @@ class Observer:
 
     def _bound(self, slot: Slot) -> float:
         drive = self.hosts[slot.host].drives.get(slot.address)
-        unseen = drive is not None and drive.blocks in self._unburnt
+        unseen = drive is not None and drive.blocks in self._unburned
         return self.promised(self.latency, unseen=unseen) + 2 * TICK_SECONDS
 
     def _is_taken_by_hand(self, server: str, slot: Slot) -> bool:

@@ -141,7 +141,7 @@ def _boots(
 ) -> list[Deed]:
     mean = chance.choice([120.0, 600.0, 1800.0])
     pause = (mean + 400.0) / slots * chance.uniform(0.6, 1.5)
-    unburnt = chance.uniform(0.1, 0.9) if "never_burns" in chosen else 0.0
+    unburned = chance.uniform(0.1, 0.9) if "never_burns" in chosen else 0.0
     moving = chance.uniform(0.1, 0.5) if "migration" in chosen and hosts > 1 else 0.0
     racing = chance.uniform(0.1, 0.6) if "race" in chosen else 0.0
     deeds: list[Deed] = []
@@ -152,7 +152,7 @@ def _boots(
             figures = (
                 float(chance.choice([1, 1, 1, 2, 4])),
                 20.0 + chance.expovariate(1 / mean),
-                float(chance.random() >= unburnt),
+                float(chance.random() >= unburned),
             )
             deeds.append(Deed(at + number * 0.1, "boot", figures, (move,) if move else ()))
         at += chance.expovariate(1 / pause)

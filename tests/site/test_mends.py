@@ -76,7 +76,7 @@ def listing_believed(patch: pytest.MonkeyPatch) -> None:
         why = because(HoldCode.NO_ONE_TIME_USE, "it is not listed")
         store.hold(record, why, changes=SlotChanges(new_case=True))
 
-    patch.setattr(reconciler, "hold_unburnt", hold)
+    patch.setattr(reconciler, "hold_unburnable", hold)
 
 
 DEFECTS = [

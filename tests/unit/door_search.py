@@ -46,6 +46,7 @@ ASKED: dict[str, tuple[str, set[str]]] = {
 }
 NAMES = {
     "utc_now": "clock",
+    "utc_text": "clock",
     "new_uuid": "chance",
     "BlockDevice": "devices",
     "SystemRandom": "chance",

@@ -39,7 +39,7 @@ DOORS = {
 FOR_GOOD = {
     "agent/bounded_probes.py": "threads: looks that may never come back, in the worker's process",
     "agent/old_reports.py": "files: removes copies that are old",
-    "agent/worker.py": "threads: Celery has the main one; a simulator calls the pumps' turns",
+    "agent/worker.py": "threads: Celery has the main one; a simulator calls the rounds' turns",
     "erase/format.py": "files: the room for a command's result, taken before it is sent",
     "gate/by_person.py": "files: a damaged book gets a second name, without a copy",
     "gate/hook.py": "clock files processes sockets trees: stands alone; libvirt runs it, an entry",
@@ -62,7 +62,7 @@ FALLBACKS = {
     "agent/tickets.py": "monotonic",
     "host/sysfs.py": "MACHINE",
 }
-"""Where who forgets a door gets this machine's own: the worker's pumps, and ``Host`` itself."""
+"""Where who forgets a door gets this machine's own: the worker's rounds, and ``Host`` itself."""
 
 
 def fallen_back_to(path: Path) -> set[str]:

@@ -12,7 +12,7 @@ from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotChanges, SlotRecord, UnreadableSlot
 from quarantine.record.words.reasons import AlarmCode, HoldCode
 from quarantine.rules.alarmbook import StandingAlarms, calling_for_hold
-from quarantine.rules.decide import UNBURNT
+from quarantine.rules.decide import UNBURNABLE
 from quarantine.rules.holds import because
 
 LOG = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ class TraitPlacement(custody.CustodyPlacement, Protocol):
         """Whether Nova reserves the slot at its next use."""
 
 
-def hold_unburnt(store: Store, placement: TraitPlacement, record: SlotRecord) -> None:
+def hold_unburnable(store: Store, placement: TraitPlacement, record: SlotRecord) -> None:
     """Nova reserves only what has the trait: a short use of this one would leave no mark.
 
     A provider that is gone, or has a user, is left to the look that follows.
@@ -36,8 +36,8 @@ def hold_unburnt(store: Store, placement: TraitPlacement, record: SlotRecord) ->
         if view is None or view.foreign(None) or placement.burns(record.provider):
             return
         changes = SlotChanges(new_case=True)
-        with calling_for_hold(record.slot, f"on offer, and {UNBURNT}"):
-            store.hold(record, because(HoldCode.NO_ONE_TIME_USE, UNBURNT), changes=changes)
+        with calling_for_hold(record.slot, f"on offer, and {UNBURNABLE}"):
+            store.hold(record, because(HoldCode.NO_ONE_TIME_USE, UNBURNABLE), changes=changes)
     except Exception as error:
         _tell(str(record.slot), error)
 

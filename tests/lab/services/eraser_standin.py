@@ -22,7 +22,7 @@ from typing import Any, Final
 from celery import Celery
 
 from eraser.agent import bell
-from eraser.clock import utc_now
+from eraser.clock import utc_text
 from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.inbound import MessageKind
@@ -128,7 +128,7 @@ class _Host:
         payload = signing.verify(token, self.controller, ORDER_TYPE, "order")
         order = codec.load(EraseOrder, payload, "order")
         self.accepted[order.slot.address] = order
-        started = utc_now()
+        started = utc_text()
         self._send(MessageKind.PROGRESS, self._progress(order), PROGRESS_TYPE)
         time.sleep(ERASE_SECONDS)
         report = replace(
@@ -142,7 +142,7 @@ class _Host:
             policy=order.policy.name,
             profile=order.profile.name,
             started_at=started,
-            finished_at=utc_now(),
+            finished_at=utc_text(),
         )
         self._send(MessageKind.REPORT, report, REPORT_TYPE)
 

@@ -15,7 +15,7 @@ from unittest import mock
 from eraser import VERSION
 from eraser.agent.admission import StartQueue
 from eraser.agent.hoststate import CONTROLLER_FILE, HostState, keygen
-from eraser.agent.orders import Pump
+from eraser.agent.orders import OrderRounds
 from eraser.agent.runners import ERASER, DiskCases
 from eraser.cli import case as case_verb
 from eraser.controller.nvme import open_controller
@@ -132,7 +132,7 @@ def trace(directory: Path, *, size: int = 4 << 20) -> tuple[Steps, Steps]:
         (state_dir / CONTROLLER_FILE).write_bytes(codec.canonical(plane.key.public.jwk()))
         state = HostState(state_dir)
         sent: list[tuple[MessageKind, str]] = []
-        pump = Pump(
+        rounds = OrderRounds(
             state=state,
             cases=DiskCases(state_dir, directory / "run", machine.host),
             send=lambda kind, token: sent.append((kind, token)),
@@ -141,15 +141,15 @@ def trace(directory: Path, *, size: int = 4 << 20) -> tuple[Steps, Steps]:
             hello_interval=1e9,
             progress_interval=1.0,
         )
-        pump.turn()  # the hello, which goes out without any order
+        rounds.turn()  # the hello, which goes out without any order
         token = plane.order(state, profile, machine)
         with (
             mock.patch.object(type(machine.host.processes), "start", _Runner(machine)),
             on_host.during(),
         ):
-            pump.again(state.accept(token))
-            pump.turn()
-            pump.turn()
+            rounds.again(state.accept(token))
+            rounds.turn()
+            rounds.turn()
         (report,) = (token for kind, token in sent if kind is MessageKind.REPORT)
         with in_plane.during():
             plane.inbox.report(report)

@@ -31,7 +31,7 @@ from eraser.protocol.ticket import Ticket
 from eraser.protocol.transport.signing import PrivateKey
 from eraser.protocol.verdict import Outcome, Verdict
 from eraser.state import answers
-from eraser.state.answers import Answer
+from eraser.state.answers import OrderAnswer
 from eraser.state.case_dir import CaseEnding
 from eraser.state.hostcard import CARD_FILE, OrderHead, order_file
 from tests.unit.ownership.parts import TICKET
@@ -253,7 +253,7 @@ def test_a_mark_stays_where_its_order_comes_again_and_the_ticket_is_of_an_older_
     address = taken.slot.address
     ending = CaseEnding(Outcome.COMPLETED, Verdict.ERASED, True, taken.identity)
     mark = answers.answer_file(state.directory, address)
-    answers.note(state.directory, address, Answer(taken.order_id, 1, ending))
+    answers.note(state.directory, address, OrderAnswer(taken.order_id, 1, ending))
     if damaged:
         mark.write_bytes(b"{")
     ticket = dataclasses.replace(

@@ -1,4 +1,4 @@
-"""The pump: whatever is lost, the case goes on and its report arrives."""
+"""The rounds over orders: whatever is lost, the case goes on and its report arrives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from eraser.agent.admission import StartQueue
 from eraser.agent.hoststate import CONTROLLER_FILE, HostState, keygen
-from eraser.agent.orders import SEND_RETRY_SECONDS, CaseLook, Holder, Pump
+from eraser.agent.orders import SEND_RETRY_SECONDS, CaseLook, Holder, OrderRounds
 from eraser.agent.runners import DiskCases
 from eraser.errors import DriveError
 from eraser.host.sysfs import Host
@@ -127,7 +127,7 @@ class FakeCases:
 
 @dataclass
 class World:
-    """A host state, its pump, and a broker that can be down."""
+    """A host state, its rounds, and a broker that can be down."""
 
     state: HostState
     cases: FakeCases = field(default_factory=FakeCases)
@@ -135,14 +135,14 @@ class World:
     broker_up: bool = True
     now: float = 0.0
     max_running: int = 4
-    pump: Pump = field(init=False)
+    rounds: OrderRounds = field(init=False)
 
     def __post_init__(self) -> None:
         self.restart()
 
     def restart(self) -> None:
         """A new process: everything in memory is gone."""
-        self.pump = Pump(
+        self.rounds = OrderRounds(
             state=self.state,
             cases=self.cases,
             send=self.send,
@@ -160,7 +160,7 @@ class World:
 
     def turn(self, seconds: float = 10) -> None:
         self.now += seconds
-        self.pump.turn()
+        self.rounds.turn()
 
     def accept(self, n: int = 1, generation: int = 1) -> EraseOrder:
         order = dataclasses.replace(
@@ -316,7 +316,7 @@ def test_a_repeated_order_brings_the_report_again(world: World) -> None:
     order = world.accept()
     world.finish(order)
     world.turn()
-    world.pump.again(order)
+    world.rounds.again(order)
     world.turn()
     assert len(world.reports()) == 2
     assert world.cases.starts == []
@@ -330,7 +330,7 @@ def test_an_order_repeated_after_in_use_is_a_new_look_at_the_drive(world: World)
     assert [report.outcome for report in world.reports()] == [Outcome.IN_USE]
     world.turn()
     assert world.cases.starts == []
-    world.pump.again(order)
+    world.rounds.again(order)
     world.turn()
     assert world.cases.starts == [order.order_id]
     world.finish(order)
@@ -352,17 +352,17 @@ def test_what_is_repeated_on_the_broker_begins_nothing_that_the_controller_did_n
         if restarted:
             world.restart()
         world.turn(30 * 86400)
-        world.pump.again(world.state.accept(token))
+        world.rounds.again(world.state.accept(token))
         world.turn()
         assert world.cases.starts == []
     assert {report.outcome for report in world.reports()} == {Outcome.IN_USE}
     second = dataclasses.replace(first, look=2)
-    world.pump.again(world.state.accept(CONTROLLER.sign(codec.canonical(second), ORDER_TYPE)))
+    world.rounds.again(world.state.accept(CONTROLLER.sign(codec.canonical(second), ORDER_TYPE)))
     world.turn()
     assert world.cases.starts == [first.order_id]
 
 
-@pytest.mark.parametrize("when", ["as the pump has read its orders", "and the worker dies"])
+@pytest.mark.parametrize("when", ["as the round has read its orders", "and the worker dies"])
 def test_a_look_that_comes_at_any_moment_is_taken(
     world: World, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
@@ -379,7 +379,7 @@ def test_a_look_that_comes_at_any_moment_is_taken(
     def raced() -> tuple[EraseOrder, ...]:
         found = orders()
         monkeypatch.setattr(world.state, "orders", orders)
-        world.pump.again(world.state.accept(token))
+        world.rounds.again(world.state.accept(token))
         return found
 
     if when == "and the worker dies":
@@ -402,7 +402,7 @@ def test_a_case_whose_request_is_gone_begins_anew_when_it_is_asked_for_alone(wor
     world.restart()
     world.turn()
     assert world.cases.starts == []
-    world.pump.again(world.state.accept(token))
+    world.rounds.again(world.state.accept(token))
     world.turn()
     assert world.cases.starts == [order.order_id]
 
@@ -549,7 +549,7 @@ def test_an_order_that_was_answered_is_not_carried_out_again_without_its_case(
         if step == "a new worker":
             world.restart()
         if step == "repeated":
-            world.pump.again(world.state.accept(token))
+            world.rounds.again(world.state.accept(token))
         world.cases.looks.clear()
         world.turn(99)
         world.turn(99)
@@ -559,7 +559,7 @@ def test_an_order_that_was_answered_is_not_carried_out_again_without_its_case(
     assert codec.load(Hello, raw, "hello").cases == (), "nothing works on its drive"
     # A greater look is the controller's own word that it wants the case begun anew.
     newer = dataclasses.replace(order, look=3)
-    world.pump.again(world.state.accept(CONTROLLER.sign(codec.canonical(newer), ORDER_TYPE)))
+    world.rounds.again(world.state.accept(CONTROLLER.sign(codec.canonical(newer), ORDER_TYPE)))
     world.turn()
     assert world.cases.starts == [order.order_id]
 
@@ -639,7 +639,7 @@ def test_a_case_in_use_under_a_newer_release_is_begun_anew_when_it_is_asked_for(
     world.cases.looks[order.order_id] = ended(order, Outcome.IN_USE)
     for look, starts in ((1, []), (2, [order.order_id])):
         asked = dataclasses.replace(order, look=look)
-        world.pump.again(world.state.accept(CONTROLLER.sign(codec.canonical(asked), ORDER_TYPE)))
+        world.rounds.again(world.state.accept(CONTROLLER.sign(codec.canonical(asked), ORDER_TYPE)))
         world.turn()
         assert world.cases.starts == starts
 
@@ -651,7 +651,7 @@ def test_a_case_that_begins_anew_is_in_flight_whenever_the_worker_dies(world: Wo
     world.cases.looks[order.order_id] = CaseLook(in_use, Step.PROVE_IDLE, 0, "")
     world.turn()
     world.cases.unlockable.add(order.order_id)
-    world.pump.again(order)
+    world.rounds.again(order)
     world.turn()
     assert world.cases.looks == {}
     world.cases.unlockable.clear()
@@ -677,7 +677,7 @@ def test_a_mark_that_the_disk_did_not_take_is_of_no_case_that_begins_anew(
         world.turn()
         world.cases.looks[order.order_id] = CaseLook(in_use, Step.PROVE_IDLE, 0, "")
         disk.setattr(world.cases, "renew", fails)
-        world.pump.again(order)
+        world.rounds.again(order)
         world.turn()
     world.turn()
     world.restart()

@@ -19,7 +19,7 @@ from eraser.agent.conf import WorkerSettings
 from eraser.agent.hoststate import CONTROLLER_FILE, HostState, TicketRefusedError, keygen
 from eraser.agent.orders import RESTART_SECONDS
 from eraser.agent.runners import DiskLooks
-from eraser.agent.tickets import MAX_RUNNING, TicketPump
+from eraser.agent.tickets import MAX_RUNNING, TicketRounds
 from eraser.agent.worker import Worker
 from eraser.gate.intake import take_ticket
 from eraser.host.children import Processes
@@ -55,7 +55,7 @@ class Looks:
 
 @dataclass
 class Desk:
-    """A host's state, its pump of tickets, and a broker that can be down."""
+    """A host's state, its rounds over tickets, and a broker that can be down."""
 
     state: HostState
     looks: Looks = field(default_factory=Looks)
@@ -67,7 +67,7 @@ class Desk:
         self.restart()
 
     def restart(self) -> None:
-        self.pump = TicketPump(self.state, self.looks, self.send, lambda: self.now)
+        self.rounds = TicketRounds(self.state, self.looks, self.send, lambda: self.now)
 
     def send(self, kind: MessageKind, token: str) -> None:
         if not self.broker_up:
@@ -81,7 +81,7 @@ class Desk:
         return dataclasses.replace(TICKET, **values)  # type: ignore[arg-type]
 
     def come(self, ticket: Ticket) -> None:
-        self.pump.again(self.state.take_ticket(token(ticket)))
+        self.rounds.again(self.state.take_ticket(token(ticket)))
 
     def look_ends(self, ticket: Ticket, *, good: bool = True) -> None:
         """What ``gate intake`` does."""
@@ -116,12 +116,12 @@ def test_a_ticket_is_looked_at_and_answered_once(desk: Desk) -> None:
     ticket = desk.ticket()
     desk.come(ticket)
     for _ in range(3):
-        desk.pump.turn()
+        desk.rounds.turn()
     assert desk.looks.started == [ADDRESS]
     assert desk.sent == []
     desk.look_ends(ticket)
     for _ in range(3):
-        desk.pump.turn()
+        desk.rounds.turn()
     (receipt,) = desk.sent
     assert (receipt.state, receipt.order_id) == (TicketState.VALID, ticket.order_id)
     assert receipt.incarnation == desk.state.card.incarnation
@@ -130,16 +130,16 @@ def test_a_ticket_is_looked_at_and_answered_once(desk: Desk) -> None:
 def test_the_same_again_is_answered_again_and_not_looked_at(desk: Desk) -> None:
     ticket = desk.ticket()
     desk.come(ticket)
-    desk.pump.turn()
+    desk.rounds.turn()
     desk.look_ends(ticket)
-    desk.pump.turn()
+    desk.rounds.turn()
     with books.opened(desk.state.directory) as book:
         entry = book.book.entry(ADDRESS)
         assert entry.ticket is not None
         used = dataclasses.replace(entry.ticket, state=TicketState.USED)
         book.write(book.book.with_entry(dataclasses.replace(entry, ticket=used)))
     desk.come(ticket)
-    desk.pump.turn()
+    desk.rounds.turn()
     assert [receipt.state for receipt in desk.sent] == [TicketState.VALID, TicketState.USED]
     assert desk.looks.started == [ADDRESS]
 
@@ -148,14 +148,14 @@ def test_killed_anywhere_it_goes_on(desk: Desk) -> None:
     ticket = desk.ticket()
     desk.come(ticket)
     desk.restart()
-    desk.pump.turn()
+    desk.rounds.turn()
     assert desk.looks.started == [ADDRESS]
     desk.restart()
     desk.look_ends(ticket)
-    desk.pump.turn()
+    desk.rounds.turn()
     assert [receipt.state for receipt in desk.sent] == [TicketState.VALID]
     desk.restart()
-    desk.pump.turn()
+    desk.rounds.turn()
     assert len(desk.sent) == 2, "whether the first arrived is not known"
 
 
@@ -164,27 +164,27 @@ def test_a_broker_that_is_down_loses_nothing(desk: Desk) -> None:
     desk.come(ticket)
     desk.look_ends(ticket)
     desk.broker_up = False
-    desk.pump.turn()
+    desk.rounds.turn()
     desk.broker_up = True
-    desk.pump.turn()
+    desk.rounds.turn()
     assert desk.sent == [], "not hammered"
     desk.now += 10
-    desk.pump.turn()
+    desk.rounds.turn()
     assert len(desk.sent) == 1
 
 
 def test_a_look_that_came_to_nothing_is_repeated_with_patience(desk: Desk) -> None:
     ticket = desk.ticket()
     desk.come(ticket)
-    desk.pump.turn()
+    desk.rounds.turn()
     for pause in (*RESTART_SECONDS, RESTART_SECONDS[-1]):
         desk.look_ends(ticket, good=False)
         count = len(desk.looks.started)
         desk.now += pause - 0.01
-        desk.pump.turn()
+        desk.rounds.turn()
         assert len(desk.looks.started) == count
         desk.now += 0.02
-        desk.pump.turn()
+        desk.rounds.turn()
         assert len(desk.looks.started) == count + 1
 
 
@@ -198,12 +198,12 @@ def test_a_mute_drive_keeps_no_other_waiting(desk: Desk) -> None:
     ]
     for ticket in tickets:
         desk.come(ticket)
-    desk.pump.turn()
+    desk.rounds.turn()
     assert len(desk.looks.started) == MAX_RUNNING
     desk.look_ends(tickets[1])
-    desk.pump.turn()
+    desk.rounds.turn()
     assert len(desk.sent) == 1
-    desk.pump.turn()
+    desk.rounds.turn()
     assert len(desk.looks.started) == MAX_RUNNING + 1
 
 
@@ -217,11 +217,11 @@ def test_a_damaged_book_stops_nothing_else_and_is_tried_again(
     good = path.read_bytes()
     path.write_bytes(b"x")
     for _ in range(3):
-        desk.pump.turn()
+        desk.rounds.turn()
     assert desk.sent == []
     assert caplog.text.count("gate adopt --renew") == 1, "said once"
     path.write_bytes(good)
-    desk.pump.turn()
+    desk.rounds.turn()
     assert len(desk.sent) == 1
 
 
@@ -266,7 +266,7 @@ def test_a_damaged_file_hinders_no_other_slot(desk: Desk, damage: Callable[[Path
     damage(path)
     assert len(pending.everything(desk.state.directory)) == 1
     desk.restart()
-    desk.pump.turn()
+    desk.rounds.turn()
     assert len(desk.looks.started) == 1
 
 
@@ -279,9 +279,9 @@ def test_tickets_that_could_not_be_listed_are_looked_at_in_the_next_turn(
         for name in ("scandir", "listdir"):
             broken.setattr(os, name, unlistable(getattr(os, name), "tickets", errno.EACCES))
         with contextlib.suppress(OSError):
-            desk.pump.turn()
+            desk.rounds.turn()
     assert desk.looks.started == []
-    desk.pump.turn()
+    desk.rounds.turn()
     assert len(desk.looks.started) == 1
 
 

@@ -31,7 +31,7 @@ def test_a_hello_that_cannot_be_made_keeps_no_ticket(caplog: pytest.LogCaptureFi
     # Only what a round needs: Celery takes the tasks of one worker in a process, not of two.
     worker = Worker.__new__(Worker)
     parts = {
-        "pump": SimpleNamespace(turn=hello),
+        "orders": SimpleNamespace(turn=hello),
         "tickets": SimpleNamespace(turn=lambda: turned.append("tickets")),
         "rests": SimpleNamespace(turn=lambda: turned.append("rests")),
         "old": SimpleNamespace(turn=lambda: turned.append("old")),
@@ -85,7 +85,7 @@ def test_the_log_says_what_became_of_an_order_in_the_layout_of_nist(
     worker = Worker.__new__(Worker)
     vars(worker).update(
         state=SimpleNamespace(accept=lambda _token: orders.pop(0)),
-        pump=SimpleNamespace(again=lambda _order: None),
+        orders=SimpleNamespace(again=lambda _order: None),
         _wake=SimpleNamespace(set=lambda: None),
     )
     # A program that another test ran may have left the root logger at INFO.

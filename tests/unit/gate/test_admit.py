@@ -30,7 +30,7 @@ from eraser.ownership.model import PciIds, SlotEntry
 from eraser.protocol.report import Outcome, Verdict
 from eraser.protocol.ticket import Counters, TicketReceipt, TicketState
 from eraser.state import answers, hostcard
-from eraser.state.answers import Answer
+from eraser.state.answers import OrderAnswer
 from eraser.state.case_dir import CaseEnding
 from eraser.state.case_files import CaseFiles
 from tests.unit.gate.world import World, domain, world
@@ -316,11 +316,11 @@ def test_a_case_that_was_lost_after_its_answer_stands_where_it_stood(
     ending = CaseEnding(report.outcome, report.verdict, report.fit, report.identity)
     shutil.rmtree(world.state / "cases")
     for look, found in ((0, standing), (-1, CaseStanding.OPEN)):
-        answers.note(world.state, ADDRESS, Answer(order.order_id, look, ending))
+        answers.note(world.state, ADDRESS, OrderAnswer(order.order_id, look, ending))
         assert read_case(world.state, ADDRESS).standing is found
-    answers.note(world.state, ADDRESS, Answer(order.order_id, 0, ending))
+    answers.note(world.state, ADDRESS, OrderAnswer(order.order_id, 0, ending))
     assert read_case(world.state, ADDRESS) == before
-    answers.note(world.state, ADDRESS, Answer("another order's id", 0, ending))
+    answers.note(world.state, ADDRESS, OrderAnswer("another order's id", 0, ending))
     assert read_case(world.state, ADDRESS).standing is CaseStanding.OPEN
     answers.answer_file(world.state, ADDRESS).write_bytes(b"{")
     assert read_case(world.state, ADDRESS).standing is CaseStanding.OPEN

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from eraser.agent.idle_counters import LOOK_SECONDS, RETRY_SECONDS, SETTLE_SECONDS, IdlePump
+from eraser.agent.idle_counters import LOOK_SECONDS, RETRY_SECONDS, SETTLE_SECONDS, IdleRounds
 from eraser.agent.tickets import MAX_RUNNING
 from eraser.controller.lock import SlotLock
 from eraser.errors import BusyError, InUseError
@@ -442,13 +442,13 @@ class Children:
 
 
 class Rig:
-    """The pump on a host, with a clock that only a test moves."""
+    """The rounds on a host, with a clock that only a test moves."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.now = 1000.0
         self.children = Children()
-        self.pump = IdlePump(world.state, world.host, self.children, lambda: self.now)
+        self.rounds = IdleRounds(world.state, world.host, self.children, lambda: self.now)
 
     def after(self, seconds: float, *, ended: bool = True) -> list[str]:
         """What was started in that time."""
@@ -457,7 +457,7 @@ class Rig:
         before, end = len(self.children.started), self.now + seconds
         while self.now < end:
             self.now = min(self.now + 1.0, end)
-            self.pump.turn()
+            self.rounds.turn()
         return self.children.started[before:]
 
 
@@ -489,7 +489,7 @@ def test_what_one_slot_meets_keeps_no_other_drive_from_being_read(
     for _ in range(4):
         rig.now += SETTLE_SECONDS
         with contextlib.suppress(OSError):
-            rig.pump.turn()
+            rig.rounds.turn()
     assert ADDRESS in rig.children.started
 
 
@@ -526,7 +526,7 @@ def test_the_pump_waits_anew_after_each_use(rig: Rig) -> None:
 
 
 def test_the_pump_touches_nothing_between_two_looks(rig: Rig) -> None:
-    rig.pump.turn()
+    rig.rounds.turn()
     rig.world.fake.path("/sys").rename(rig.world.directory / "away")
     books.book_file(rig.world.state).write_bytes(b"rubbish")
     assert rig.after(LOOK_SECONDS - 1) == []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from eraser.clock import utc_now
+from eraser.clock import utc_text
 from eraser.host.command import Completed
 from tests.lab.nvme.acts import Reset
 from tests.lab.nvme.linux.kernel import Kernel, status_of
@@ -26,7 +26,7 @@ class Programs:
             code, out, said = self._run(tuple(argv), stdin)
         except OSError as error:
             code, out, said = 1, b"", str(error.strerror)
-        return Completed(tuple(argv), code, out, said, utc_now(), 0.0)
+        return Completed(tuple(argv), code, out, said, utc_text(), 0.0)
 
     def _run(self, argv: tuple[str, ...], stdin: bytes) -> tuple[int, bytes, str]:
         if argv[0] == "tee":

@@ -148,7 +148,7 @@ UNASKED, HAUNTED = replace(CLEAN, ghosts=None), replace(CLEAN, ghosts=("server s
 SILENT = "its host has said nothing of the order for more than 27.7778 h"
 UNENDED = "its host has not finished the order in more than 75.7778 h"
 STUCK = "no step for more than 27.7778 h; its detail or the log says why"
-UNCHECKED, UNBURNT = replace(CLEAN, burns=None), replace(CLEAN, burns=False)
+UNCHECKED, UNBURNABLE = replace(CLEAN, burns=None), replace(CLEAN, burns=False)
 BY_ADA = replace(CLEAN, held_by=Initiator("ada"))
 FIRST = SlotContext(lacks="the slot has no certificate")
 
@@ -329,7 +329,7 @@ TABLE = (
         HELD_BY_US,
         ActionKind.TRANSITION,
         Event.HELD,
-        past=UNBURNT,
+        past=UNBURNABLE,
         alarm=True,
         new_case=True,
     ),
@@ -338,7 +338,7 @@ TABLE = (
         (State.CERTIFIED,),
         HELD_BY_US,
         ActionKind.NOTHING,
-        past=UNBURNT,
+        past=UNBURNABLE,
         ticket=False,
     ),
     Row(
@@ -956,7 +956,7 @@ def test_where_no_tickets_are_required_a_certificate_is_enough() -> None:
     assert decide(record, HELD_BY_US, NOW, limits, FIRST).event is Event.HELD
 
 
-@pytest.mark.parametrize("past", [UNCHECKED, UNBURNT])
+@pytest.mark.parametrize("past", [UNCHECKED, UNBURNABLE])
 @pytest.mark.parametrize("tickets", [True, False])
 def test_nothing_is_given_back_that_nova_would_not_burn(past: SlotContext, tickets: bool) -> None:
     limits = replace(LIMITS, tickets=tickets)

@@ -21,7 +21,7 @@ from quarantine.record.words.states import State
 from quarantine.rules.absence import Absence, Absences, weigh
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
-from quarantine.service.sweep.stray_offers import hold_unburnt
+from quarantine.service.sweep.stray_offers import hold_unburnable
 from tests.unit.quarantine.smallcloud import (
     Clock,
     Cloud,
@@ -169,7 +169,7 @@ def test_a_provider_that_vanishes_during_the_look_lacks_no_trait(tmp_path: Path)
     with open_store(tmp_path, clock) as store:
         cloud = Cloud(clock)
         record = available(store, cloud, slot_at(1))
-        hold_unburnt(store, Vanishing(cloud), record)
+        hold_unburnable(store, Vanishing(cloud), record)
         after = store.slot(record.slot)
     assert after is not None
     assert after.state is State.AVAILABLE

@@ -16,7 +16,7 @@ from quarantine.record.words.facts import SlotRecord
 from quarantine.record.words.states import State
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
-from quarantine.service.sweep.stray_offers import hold_unburnt
+from quarantine.service.sweep.stray_offers import hold_unburnable
 from tests.lab.record import migrated_file
 
 RC = "CUSTOM_NVME"
@@ -165,13 +165,13 @@ def test_a_placement_that_is_away_is_asked_little_and_served_at_once_when_back(
 @pytest.mark.parametrize("error", [AWAY, STRANGE], ids=["away", "strange"])
 def test_what_is_odd_about_an_offer_ends_no_sweep(store: Store, error: Exception) -> None:
     fill(store, in_use=False)
-    stranger, unburnt = SERVERS, 0
-    cloud = Cloud({str(n): error for n in (stranger, unburnt)})
+    stranger, unburned = SERVERS, 0
+    cloud = Cloud({str(n): error for n in (stranger, unburned)})
     cloud.offers = [Provider(str(stranger), provider_name(slot(stranger)), 1)]
-    record = store.slot(slot(unburnt))
+    record = store.slot(slot(unburned))
     assert record is not None
-    hold_unburnt(store, cloud, record)
-    assert store.slot(slot(unburnt)) == record
+    hold_unburnable(store, cloud, record)
+    assert store.slot(slot(unburned)) == record
     Reconciler(store, cloud, NoDispatcher(), ServiceLimits(), tickets=NoTickets()).sweep()
     assert [r.state for r in store.slots()][1:] == [State.IN_USE] * (SERVERS - 1)
 

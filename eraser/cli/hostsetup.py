@@ -26,7 +26,7 @@ from eraser.defences import (
 )
 from eraser.errors import BadInputError, EraserError
 from eraser.gate import rules
-from eraser.gate.hookfile import HookSettings
+from eraser.gate.hookfile import HOOK, HookSettings
 from eraser.host import iommu, proc
 from eraser.host.sysfs import Host
 from eraser.ownership.model import SteadyTime
@@ -47,7 +47,8 @@ class SetupResult:
     reloaded: tuple[str, ...]
     """Commands that made the files count."""
     not_done: tuple[str, ...]
-    """Commands that did not run or failed, each with why: the files do not count until they ran."""
+    """Commands that did not run or failed, and a hook that was not written, each with why: the
+    files do not count until the commands ran."""
     told: tuple[int, ...]
     """Processes of libvirt that were told to look for hooks."""
     applied: bool
@@ -61,6 +62,8 @@ class _Plan:
     """What the hook is to say; None where none is wanted or libvirt is not installed."""
     changes: tuple[hostrules.FileChange, ...]
     """All files of ours, also those that are as they should be."""
+    barred: str
+    """Why the hook is none of them though it is wanted, for people; empty where it is not so."""
     left_out: str
     """Slots that the gate knows and that are not named; empty where there are none."""
     drops: dropped.Drops
@@ -130,22 +133,23 @@ def run(arguments: argparse.Namespace) -> int:
     _tell_plan(arguments, plan)
     applied = not arguments.dry_run and not arguments.check
     reloaded, told = _apply(arguments, plan, before) if applied else (reloads.Reloads(), ())
+    barred = ((HOOK, plan.barred),) if plan.barred else ()
+    not_done = tuple(f"{what} ({why})" for what, why in (*barred, *reloaded.failed))
     show(
         SetupResult(
             changed=tuple(change.path for change in plan.needed),
             unchanged=tuple(change.path for change in plan.changes if not change.needed),
             warnings=plan.warnings,
             reloaded=reloaded.done,
-            not_done=tuple(f"{line} ({why})" for line, why in reloaded.failed),
+            not_done=not_done,
             told=tuple(each.pid for each in told),
             applied=applied,
         ),
         arguments.format,
     )
-    for line, why in reloaded.failed:
-        print(f"NOT DONE: {line} ({why})", file=sys.stderr)
+    sys.stderr.writelines(f"NOT DONE: {line}\n" for line in not_done)
     # On another root the commands are not run by design, which is no failure.
-    failed = bool(reloaded.failed) and _running(arguments.root)
+    failed = plan.barred or (reloaded.failed and _running(arguments.root))
     amiss = plan.needed or plan.left or plan.left_out
     return 1 if failed or (arguments.check and amiss) else 0
 
@@ -167,22 +171,27 @@ def _plan(arguments: argparse.Namespace, before: setup.Setup | None) -> _Plan:
     warnings += found.unclear
     drops, missed, asked = _left_out(arguments, before)
     warnings += asked
-    # Without settings it is needed only to remove a file of ours.
     hook = hostrules.hook(settings, root)
-    if settings is not None or hook.needed:
-        changes.append(hook)
-    elif not arguments.no_gate:
-        warnings.append(
-            "no libvirt on this host, so no hook is installed; run host-setup again if one comes"
-        )
+    barred = ""
     if settings is not None:
         warnings += views.containers(host, settings)
-        warnings += _barred(host, hook)
+        barred, asked = _barred(host, hook)
+        warnings += asked
+    # Without settings it is needed only to remove a file of ours.
+    if settings is None and not hook.needed:
+        if not arguments.no_gate:
+            warnings.append(
+                "no libvirt on this host, so no hook is installed; run host-setup again if one "
+                "comes"
+            )
+    # Whatever stands against the hook, the rules have to be written.
+    elif not barred:
+        changes.append(hook)
     # In the files of another system nothing runs.
     if not arguments.no_gate and _running(root) and (why := proc.blind(host)):
         warnings.append(f"libvirt's daemons cannot be seen from here: {why}")
     left = hostrules.still_due(() if before is None else before.pending, root)
-    return _Plan(settings, tuple(changes), missed, drops, left, tuple(warnings))
+    return _Plan(settings, tuple(changes), barred, missed, drops, left, tuple(warnings))
 
 
 def _left_out(
@@ -266,7 +275,7 @@ def _apply(
         # The daemons of this system would read this system's files.
         reloaded = reloads.Reloads(failed=tuple((line, why) for line in lines))
     # What is left undone is written down for the next run.
-    return reloaded, _remember(arguments, slots, plan.settings, reloaded)
+    return reloaded, _remember(arguments, slots, plan, reloaded)
 
 
 def _running(root: Path) -> bool:
@@ -290,21 +299,18 @@ def _slot_warnings(host: Host, addresses: list[str]) -> Iterator[str]:
     yield from iommu.unprotected(host, sorted({pci_address(each) for each in addresses}))
 
 
-def _barred(host: Host, hook: hostrules.FileChange) -> Iterator[str]:
-    """What SELinux has against it. Raises :class:`BadInputError` where it would be written."""
+def _barred(host: Host, hook: hostrules.FileChange) -> tuple[str, list[str]]:
+    """Why SELinux keeps it from being written, and what else is to be told of that."""
     try:
         why = selinux.bars_hook(host)
     except (OSError, ValueError) as error:
-        why = ""
-        yield f"whether SELinux lets libvirt execute the hook cannot be told: {error}"
-    if why and hook.needed:
-        raise BadInputError(
-            f"host-setup: expected that libvirt may execute its hook, found {why}; no guest would "
-            "start, and running ones would be ended: allow it (docs/operators.md, SELinux), or "
-            "give --no-gate"
-        )
-    if why:
-        yield f"{why}: no guest starts; allow it (docs/operators.md, SELinux), or give --no-gate"
+        return "", [f"whether SELinux lets libvirt execute the hook cannot be told: {error}"]
+    if not why:
+        return "", []
+    allow = "allow it (docs/operators.md, SELinux), or give --no-gate"
+    if hook.needed:
+        return f"{why}; no guest would start, and running ones would be ended: {allow}", []
+    return "", [f"{why}: no guest starts; {allow}"]
 
 
 def _settings(arguments: argparse.Namespace) -> HookSettings | None:
@@ -358,7 +364,7 @@ def _save(arguments: argparse.Namespace, made: setup.Setup, before: setup.Setup 
 def _remember(
     arguments: argparse.Namespace,
     slots: tuple[str, ...],
-    settings: HookSettings | None,
+    plan: _Plan,
     reloaded: reloads.Reloads,
 ) -> tuple[setup.HookReload, ...]:
     """Writes down what was done, and tells running daemons where they may not know of the hook."""
@@ -367,9 +373,10 @@ def _remember(
     here = _running(root)
     # Another root's files are read when that boots.
     pending = reloaded.pending if here else ()
-    made = setup.Setup(slots, settings, () if before is None else before.told, pending)
+    made = setup.Setup(slots, plan.settings, () if before is None else before.told, pending)
     told: tuple[setup.HookReload, ...] = ()
-    if settings is not None and here:
+    # One that may not execute the hook would refuse every start from then on.
+    if plan.settings is not None and not plan.barred and here:
         earlier = _sightings(arguments)
         seen = facts.look_at_libvirt(Host(root), arguments.run_dir, made, earlier)
         # Before anybody is told: a run that is cut off in between has seen it all the same.

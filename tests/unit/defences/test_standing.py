@@ -1333,10 +1333,17 @@ def test_host_setup_writes_no_hook_that_libvirt_may_not_execute(
     machine.put("/proc/7/attr/current", VIRTQEMUD)
     argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root), "-f", "json"]
     argv += ["--library", "/usr/lib"]
-    assert cli.main(argv) == BadInputError.exit_code
-    assert "found virtqemud (process 7): SELinux does not let it" in capsys.readouterr().err
-    assert not machine.hook_file.exists()
-    assert not (machine.root / hostrules.UDEV_RULES[1:]).exists()
+    rules = machine.root / hostrules.UDEV_RULES[1:]
+    for how in (["--dry-run"], ["--check"], []):
+        assert not rules.exists()
+        assert cli.main([*argv, *how]) == 1
+        said = capsys.readouterr()
+        assert f"NOT DONE: {HOOK} (virtqemud (process 7): SELinux does not let it" in said.err
+        assert HOOK in json.loads(said.out)["not_done"][0]
+        assert not machine.hook_file.exists()
+    assert rules.exists(), "the drives are kept off all the same"
+    assert machine.look(setup.load(machine.state))[Defence.HOOK].standing is DefenceStanding.ABSENT
+    assert cli.main([*argv, "--check"]) == 1, "it is not as it should be"
     assert cli.main([*argv, "--no-gate"]) == 0
     policy.allows = WITHIN
     assert cli.main(argv) == 0

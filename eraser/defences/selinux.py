@@ -16,6 +16,8 @@ from eraser.host.proc import Process
 from eraser.host.sysfs import Host
 
 _PLACE = "/sys/fs/selinux"
+_FILE_SYSTEM = "selinuxfs"
+"""Known to a kernel that booted with SELinux (init_sel_fs in security/selinux/selinuxfs.c)."""
 _PERMISSIVE = 1
 """SELINUX_AVD_FLAGS_PERMISSIVE, of one domain (security/selinux/include/security.h)."""
 _MAX_ANSWER = 4096
@@ -25,11 +27,15 @@ def forbids(host: Host, process: Process, path: Path) -> str:
     """Why it must not execute the file at ``path``, or one that is made in a directory there; empty
     where it may, or where SELinux enforces nothing. Raises ``OSError``, ``ValueError``."""
     try:
-        if host.text(f"{_PLACE}/enforce").strip() != "1":
+        if not _may_enforce(host):
             return ""
         who = host.text(f"{process.directory}/attr/current").rstrip("\0")
     except (FileNotFoundError, ProcessLookupError):
-        return ""  # no SELinux; or it ended, and who asks sees that
+        return ""  # it ended, and who asks sees that
+    # Without a policy, as SELINUX=disabled has it, processes have names and no contexts
+    # (initial_sid_to_string in security/selinux/include/initial_sid_to_string.h).
+    if ":" not in who:
+        return ""
     what = label(path)
     # Of a script, not of what runs it (selinux_bprm_creds_for_exec, selinux_inode_permission).
     becomes = _ask(host, "create", who, what, _index(host, "process")).rstrip("\0")
@@ -62,20 +68,38 @@ def label(path: Path) -> str:
     return os.getxattr(path, "security.selinux").decode().rstrip("\0")
 
 
+def _may_enforce(host: Host) -> bool:
+    """Whether SELinux enforces, or nobody can tell: then the questions below fail."""
+    try:
+        return host.text(f"{_place(host)}/enforce").strip() == "1"
+    except FileNotFoundError:
+        pass  # no SELinux, or none that is seen from here
+    try:
+        return _FILE_SYSTEM in host.text("/proc/filesystems").split()
+    except FileNotFoundError:
+        return False
+
+
+def _place(host: Host) -> str:
+    """As the host's first process has it: a container has a /sys of its own, and selinuxfs is not
+    mounted there, or for reading alone."""
+    return f"{proc.view(host, proc.FIRST)}{_PLACE}"
+
+
 def _may(host: Host, subject: str, target: str, kind: str, permission: str) -> bool:
     """As libselinux asks (security_compute_av_flags(3)): hexadecimal, but for the fifth number."""
     allowed, _, _, _, _, flags = _ask(host, "access", subject, target, _index(host, kind)).split()
-    bit = int(host.text(f"{_PLACE}/class/{kind}/perms/{permission}")) - 1
+    bit = int(host.text(f"{_place(host)}/class/{kind}/perms/{permission}")) - 1
     return bool(int(allowed, 16) >> bit & 1 or int(flags, 16) & _PERMISSIVE)
 
 
 def _index(host: Host, kind: str) -> int:
-    return int(host.text(f"{_PLACE}/class/{kind}/index"))
+    return int(host.text(f"{_place(host)}/class/{kind}/index"))
 
 
 def _ask(host: Host, question: str, subject: str, target: str, kind: int) -> str:
     """One write and one read of a file of selinuxfs: the answer is this descriptor's alone."""
-    descriptor = os.open(host.path(f"{_PLACE}/{question}"), os.O_RDWR | os.O_CLOEXEC)
+    descriptor = os.open(host.path(f"{_place(host)}/{question}"), os.O_RDWR | os.O_CLOEXEC)
     try:
         os.write(descriptor, f"{subject} {target} {kind}".encode())
         return os.read(descriptor, _MAX_ANSWER).decode()

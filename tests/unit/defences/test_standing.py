@@ -1317,6 +1317,30 @@ def test_where_selinux_cannot_be_asked_only_a_call_proves_that_the_hook_is_calle
     assert machine.look(made)[Defence.LOADED].standing is DefenceStanding.PRESENT
 
 
+@pytest.mark.parametrize("mounted", [True, False])
+def test_a_worker_in_a_container_asks_the_hosts_selinux(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, mounted: bool
+) -> None:
+    """Its own /sys has none: that is no host without SELinux."""
+    Policy(machine, monkeypatch)
+    made = confined(machine)
+    machine.in_namespaces("self", mnt="mnt:[1]")
+    machine.in_namespaces("7", mnt="mnt:[1]")
+    machine.in_namespaces("1", mnt="mnt:[2]")
+    (machine.root / "proc/1/root/sys/fs").mkdir(parents=True)
+    selinuxfs = machine.root / "sys/fs/selinux"
+    if mounted:
+        selinuxfs.rename(machine.root / "proc/1/root/sys/fs/selinux")
+    else:
+        shutil.rmtree(selinuxfs)
+    machine.put("/proc/filesystems", "nodev\tsysfs\nnodev\tselinuxfs\n\text4\n")
+    expected = DefenceStanding.ABSENT if mounted else DefenceStanding.UNKNOWN
+    assert machine.look(made)[Defence.LOADED].standing is expected
+    # SELinux is on and has no policy (SELINUX=disabled): nothing is mounted, and nothing barred.
+    machine.put("/proc/7/attr/current", "kernel\0")
+    assert machine.look(made)[Defence.LOADED].standing is DefenceStanding.PRESENT
+
+
 def test_a_question_to_selinux_is_one_write_and_one_read(machine: Machine) -> None:
     """A plain file in place of the kernel's: what was written stands there, and nothing behind."""
     path = machine.put("/sys/fs/selinux/access", "")

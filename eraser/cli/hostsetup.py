@@ -173,7 +173,8 @@ def _plan(arguments: argparse.Namespace, before: setup.Setup | None) -> _Plan:
     warnings += asked
     hook = hostrules.hook(settings, root)
     barred = ""
-    if settings is not None:
+    # In the files of another system nothing runs: what /proc shows there is of whoever builds it.
+    if settings is not None and _running(root):
         warnings += views.containers(host, settings)
         barred, asked = _barred(host, hook)
         warnings += asked
@@ -187,7 +188,6 @@ def _plan(arguments: argparse.Namespace, before: setup.Setup | None) -> _Plan:
     # Whatever stands against the hook, the rules have to be written.
     elif not barred:
         changes.append(hook)
-    # In the files of another system nothing runs.
     if not arguments.no_gate and _running(root) and (why := proc.blind(host)):
         warnings.append(f"libvirt's daemons cannot be seen from here: {why}")
     left = hostrules.still_due(() if before is None else before.pending, root)
@@ -315,7 +315,9 @@ def _barred(host: Host, hook: hostrules.FileChange) -> tuple[str, list[str]]:
 
 def _settings(arguments: argparse.Namespace) -> HookSettings | None:
     """What the hook is to say; None where none is wanted or libvirt is not installed."""
-    if arguments.no_gate or not facts.libvirt_here(Host(arguments.root)):
+    host = Host(arguments.root)
+    libvirt = facts.libvirt_here if _running(arguments.root) else facts.libvirt_installed
+    if arguments.no_gate or not libvirt(host):
         return None
     try:
         return HookSettings(

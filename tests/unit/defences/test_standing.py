@@ -1187,10 +1187,39 @@ def test_without_libvirt_host_setup_says_that_there_is_no_hook(
     assert any("no libvirt on this host, so no hook" in each for each in said["warnings"])
 
 
+def at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine is the running system. Its daemons are told nothing: ours have their numbers."""
+    Shell(monkeypatch)
+    monkeypatch.setattr(setup, "tell", lambda _host: ())
+
+
+def test_what_runs_where_an_image_is_built_is_not_the_images(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The builder's /proc is mounted there."""
+    Policy(machine, monkeypatch)
+    machine.process(7, "virtqemud", started=4e9)
+    machine.put("/proc/7/attr/current", VIRTQEMUD)
+    machine.in_a_container(7)
+    (machine.root / "proc/7/root/etc/libvirt").mkdir(parents=True)
+    argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root), "-f", "json"]
+
+    def warned() -> str:
+        assert cli.main(argv) == 0
+        return " ".join(json.loads(capsys.readouterr().out)["warnings"])
+
+    assert "process 7" not in warned()
+    assert machine.hook_file.exists()
+    shutil.rmtree(machine.root / "etc/libvirt")
+    assert "no libvirt on this host" in warned()
+    assert not machine.hook_file.exists()
+
+
 def test_libvirt_in_a_container_alone_gets_the_hook_and_a_word_on_its_mounts(
-    machine: Machine, capsys: pytest.CaptureFixture[str]
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As Kolla has it: nothing of libvirt is on the host, and the self-check asks for the hook."""
+    at_home(monkeypatch)
     (machine.root / "etc/libvirt").rmdir()
     machine.process(7, "libvirtd", started=4e9)
     machine.in_a_container(7)
@@ -1352,6 +1381,7 @@ def test_host_setup_writes_no_hook_that_libvirt_may_not_execute(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Running guests would be ended when libvirt is started anew."""
+    at_home(monkeypatch)
     policy = Policy(machine, monkeypatch)
     machine.process(7, "virtqemud", started=4e9)
     machine.put("/proc/7/attr/current", VIRTQEMUD)

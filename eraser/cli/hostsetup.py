@@ -47,8 +47,8 @@ class SetupResult:
     reloaded: tuple[str, ...]
     """Commands that made the files count."""
     not_done: tuple[str, ...]
-    """Commands that did not run or failed, and a hook that was not written, each with why: the
-    files do not count until the commands ran."""
+    """Commands that did not run or failed, and files that were not written, each with why: the
+    others do not count until the commands ran."""
     told: tuple[int, ...]
     """Processes of libvirt that were told to look for hooks."""
     applied: bool
@@ -62,8 +62,6 @@ class _Plan:
     """What the hook is to say; None where none is wanted or libvirt is not installed."""
     changes: tuple[hostrules.FileChange, ...]
     """All files of ours, also those that are as they should be."""
-    barred: str
-    """Why the hook is none of them though it is wanted, for people; empty where it is not so."""
     left_out: str
     """Slots that the gate knows and that are not named; empty where there are none."""
     drops: dropped.Drops
@@ -77,6 +75,11 @@ class _Plan:
     def needed(self) -> tuple[hostrules.FileChange, ...]:
         """The files that are not as they should be."""
         return tuple(change for change in self.changes if change.needed)
+
+    @property
+    def held(self) -> tuple[hostrules.FileChange, ...]:
+        """Those of them that are not written."""
+        return tuple(change for change in self.needed if change.held)
 
 
 def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
@@ -133,11 +136,11 @@ def run(arguments: argparse.Namespace) -> int:
     _tell_plan(arguments, plan)
     applied = not arguments.dry_run and not arguments.check
     reloaded, told = _apply(arguments, plan, before) if applied else (reloads.Reloads(), ())
-    barred = ((HOOK, plan.barred),) if plan.barred else ()
-    not_done = tuple(f"{what} ({why})" for what, why in (*barred, *reloaded.failed))
+    held = tuple((change.path, change.held) for change in plan.held)
+    not_done = tuple(f"{what} ({why})" for what, why in (*held, *reloaded.failed))
     show(
         SetupResult(
-            changed=tuple(change.path for change in plan.needed),
+            changed=tuple(change.path for change in plan.needed if change.due),
             unchanged=tuple(change.path for change in plan.changes if not change.needed),
             warnings=plan.warnings,
             reloaded=reloaded.done,
@@ -149,7 +152,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     sys.stderr.writelines(f"NOT DONE: {line}\n" for line in not_done)
     # On another root the commands are not run by design, which is no failure.
-    failed = plan.barred or (reloaded.failed and _running(arguments.root))
+    failed = held or (reloaded.failed and _running(arguments.root))
     amiss = plan.needed or plan.left or plan.left_out
     return 1 if failed or (arguments.check and amiss) else 0
 
@@ -160,6 +163,9 @@ def _plan(arguments: argparse.Namespace, before: setup.Setup | None) -> _Plan:
     settings = _settings(arguments)
     host = Host(root)
     changes = hostrules.plan(arguments.pci, root)
+    if not _running(root):
+        # Arrays that run are those of whoever builds it.
+        changes = [replace(change, warning="", held="") for change in changes]
     warnings = [change.warning for change in changes if change.warning]
     warnings += _slot_warnings(host, arguments.pci)
     off: tuple[str, ...] = ()
@@ -172,26 +178,22 @@ def _plan(arguments: argparse.Namespace, before: setup.Setup | None) -> _Plan:
     drops, missed, asked = _left_out(arguments, before)
     warnings += asked
     hook = hostrules.hook(settings, root)
-    barred = ""
     # In the files of another system nothing runs: what /proc shows there is of whoever builds it.
     if settings is not None and _running(root):
         warnings += views.containers(host, settings)
-        barred, asked = _barred(host, hook)
+        hook, asked = _barred(host, hook)
         warnings += asked
     # Without settings it is needed only to remove a file of ours.
-    if settings is None and not hook.needed:
-        if not arguments.no_gate:
-            warnings.append(
-                "no libvirt on this host, so no hook is installed; run host-setup again if one "
-                "comes"
-            )
-    # Whatever stands against the hook, the rules have to be written.
-    elif not barred:
+    if settings is not None or hook.needed:
         changes.append(hook)
+    elif not arguments.no_gate:
+        warnings.append(
+            "no libvirt on this host, so no hook is installed; run host-setup again if one comes"
+        )
     if not arguments.no_gate and _running(root) and (why := proc.blind(host)):
         warnings.append(f"libvirt's daemons cannot be seen from here: {why}")
     left = hostrules.still_due(() if before is None else before.pending, root)
-    return _Plan(settings, tuple(changes), barred, missed, drops, left, tuple(warnings))
+    return _Plan(settings, tuple(changes), missed, drops, left, tuple(warnings))
 
 
 def _left_out(
@@ -241,10 +243,12 @@ def _keep_drops(arguments: argparse.Namespace, drops: dropped.Drops) -> None:
 def _tell_plan(arguments: argparse.Namespace, plan: _Plan) -> None:
     """Writes to stderr what ``--check`` finds missing, or else what changes."""
     if not arguments.check:
-        sys.stderr.writelines(change.diff() for change in plan.needed)
+        sys.stderr.writelines(change.diff() for change in plan.needed if change.due)
         return
+    # What is held is told as not done, whatever is asked.
     for change in plan.needed:
-        print(hostrules.missing(change), file=sys.stderr)
+        if change.due:
+            print(hostrules.missing(change), file=sys.stderr)
     if plan.left_out:
         print(plan.left_out, file=sys.stderr)
     for line in plan.left:
@@ -299,18 +303,19 @@ def _slot_warnings(host: Host, addresses: list[str]) -> Iterator[str]:
     yield from iommu.unprotected(host, sorted({pci_address(each) for each in addresses}))
 
 
-def _barred(host: Host, hook: hostrules.FileChange) -> tuple[str, list[str]]:
-    """Why SELinux keeps it from being written, and what else is to be told of that."""
+def _barred(host: Host, hook: hostrules.FileChange) -> tuple[hostrules.FileChange, list[str]]:
+    """The hook, held where SELinux is against it, and what else is to be told of that."""
     try:
         why = selinux.bars_hook(host)
     except (OSError, ValueError) as error:
-        return "", [f"whether SELinux lets libvirt execute the hook cannot be told: {error}"]
+        return hook, [f"whether SELinux lets libvirt execute the hook cannot be told: {error}"]
     if not why:
-        return "", []
+        return hook, []
     allow = "allow it (docs/operators.md, SELinux), or give --no-gate"
     if hook.needed:
-        return f"{why}; no guest would start, and running ones would be ended: {allow}", []
-    return "", [f"{why}: no guest starts; {allow}"]
+        held = f"{why}; no guest would start, and running ones would be ended: {allow}"
+        return replace(hook, held=held), []
+    return hook, [f"{why}: no guest starts; {allow}"]
 
 
 def _settings(arguments: argparse.Namespace) -> HookSettings | None:
@@ -378,7 +383,8 @@ def _remember(
     made = setup.Setup(slots, plan.settings, () if before is None else before.told, pending)
     told: tuple[setup.HookReload, ...] = ()
     # One that may not execute the hook would refuse every start from then on.
-    if plan.settings is not None and not plan.barred and here:
+    barred = any(change.path == HOOK for change in plan.held)
+    if plan.settings is not None and not barred and here:
         earlier = _sightings(arguments)
         seen = facts.look_at_libvirt(Host(root), arguments.run_dir, made, earlier)
         # Before anybody is told: a run that is cut off in between has seen it all the same.

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eraser.defences import bootimages, mdadmconf, seekers
@@ -50,7 +50,8 @@ _NVME_NAMES = (
 class FileChange:
     """One file as it is and as it should be (None: absent), and what makes it count.
 
-    ``drift`` says what besides its text is not as it should be.
+    ``drift`` says what besides its text is not as it should be, ``held`` why it is not written all
+    the same.
     """
 
     path: str
@@ -60,11 +61,17 @@ class FileChange:
     warning: str = ""
     root: Path = Path("/")
     drift: str = ""
+    held: str = ""
 
     @property
     def needed(self) -> bool:
         """The file differs from what it should be."""
         return self.before != self.after or bool(self.drift)
+
+    @property
+    def due(self) -> bool:
+        """It is to be written."""
+        return self.needed and not self.held
 
     def diff(self) -> str:
         """What :func:`apply` would change, as a unified diff; empty where nothing."""
@@ -112,22 +119,17 @@ def plan(addresses: Iterable[str], root: Path = Path("/")) -> list[FileChange]:
         changes.append(_change(root, LVM_LOCAL, text, _initramfs(root)))
     if _installed(root, "/etc/mdadm", "/etc/mdadm.conf", "/usr/sbin/mdadm", "/sbin/mdadm"):
         conf = mdadmconf.place(root)
-        before = _text(root, conf) or ""
-        changes.append(
-            _change(
-                root,
-                conf,
-                mdadm_conf(before),
-                _initramfs(root),
-                unlisted_arrays(conf, before, _text(root, "/run/mdadm/map") or ""),
-            )
-        )
+        change = _change(root, conf, mdadm_conf(_text(root, conf) or ""), _initramfs(root))
+        why = unlisted_arrays(conf, root)
+        # A host whose own arrays are gone may not boot. What is there already stays.
+        there = _BLOCK.search(change.before or "") is not None
+        changes.append(replace(change, warning=why) if there else replace(change, held=why))
     return changes
 
 
 def reloads(changes: Sequence[FileChange]) -> tuple[str, ...]:
-    """The commands that make what is needed count, each once."""
-    return tuple(dict.fromkeys(line for each in changes if each.needed for line in each.reload))
+    """The commands that make what is written count, each once."""
+    return tuple(dict.fromkeys(line for each in changes if each.due for line in each.reload))
 
 
 def still_due(lines: Iterable[str], root: Path = Path("/")) -> tuple[str, ...]:
@@ -145,12 +147,12 @@ def still_due(lines: Iterable[str], root: Path = Path("/")) -> tuple[str, ...]:
 
 
 def apply(changes: Sequence[FileChange]) -> tuple[str, ...]:
-    """Writes what is needed, each file at once; returns the commands that make it count.
+    """Writes what is due, each file at once; returns the commands that make it count.
 
     Raises :class:`EraserError` where a file cannot be written; files before it are in place.
     """
     for change in changes:
-        if not change.needed:
+        if not change.due:
             continue
         path = change.root / change.path.lstrip("/")
         try:
@@ -217,7 +219,8 @@ def missing(change: FileChange) -> str:
     """A file that is not as it should be, in one line."""
     found = change.drift or ("none" if change.before is None else "another")
     wanted = "none" if change.after is None else "the one for these slots"
-    return f"{change.path}: expected {wanted}, found {found}; run 'nvme-eraser host-setup'"
+    why = f"{change.held}; then" if change.held else "run"
+    return f"{change.path}: expected {wanted}, found {found}; {why} 'nvme-eraser host-setup'"
 
 
 def udev_rules(slots: Sequence[str]) -> str:
@@ -261,19 +264,16 @@ def mdadm_conf(before: str) -> str:
     return f"{_BEGIN}\nAUTO -all\n{_END}\n" + _BLOCK.sub("", before)
 
 
-def unlisted_arrays(conf: str, text: str, running: str) -> str:
-    """A warning where an array runs that no ARRAY line names; ``running`` is /run/mdadm/map."""
-    listed = {uuid.lower() for uuid in re.findall(r"^ARRAY\b.*?\bUUID=([0-9a-fA-F:]+)", text, re.M)}
-    missing = [
-        fields[0]
-        for fields in (line.split() for line in running.splitlines())
-        if len(fields) >= 3 and fields[2].lower() not in listed
-    ]
+def unlisted_arrays(conf: str, root: Path = Path("/")) -> str:
+    """Of arrays that run and no ARRAY line names, for people; empty where there are none."""
+    texts = [_text(root, each) or "" for each in (conf, *mdadmconf.parts(root, conf))]
+    missing = mdadmconf.unnamed(texts, _text(root, "/run/mdadm/map") or "")
     if not missing:
         return ""
     return (
         f"{', '.join(missing)}: running but not named in {conf}; arrays of this host that "
-        "have no ARRAY line will not be assembled at the next boot: add 'mdadm --detail --scan'"
+        "have no ARRAY line will not be assembled at the next boot: add 'mdadm --detail --scan', "
+        "and stop those of tenants"
     )
 
 
@@ -347,7 +347,5 @@ def _text(root: Path, path: str) -> str | None:
         ) from error
 
 
-def _change(
-    root: Path, path: str, after: str, reload: tuple[str, ...], warning: str = ""
-) -> FileChange:
-    return FileChange(path, _text(root, path), after, reload, warning, root)
+def _change(root: Path, path: str, after: str, reload: tuple[str, ...]) -> FileChange:
+    return FileChange(path, _text(root, path), after, reload, root=root)

@@ -109,11 +109,53 @@ def test_the_first_auto_line_is_ours(root: Path) -> None:
     assert "ARRAY /dev/md0 UUID=a:b" in text
 
 
-def test_a_running_array_that_is_not_named_is_warned_of(root: Path) -> None:
+def mdadm_change(root: Path) -> hostrules.FileChange:
+    return next(each for each in hostrules.plan(SLOTS, root) if "mdadm" in each.path)
+
+
+def test_a_running_array_that_is_not_named_keeps_its_hosts_next_boot(root: Path) -> None:
+    """With AUTO -all it would not be assembled, and may hold what the host boots from."""
     (root / "run/mdadm").mkdir(parents=True)
     (root / "run/mdadm/map").write_text("md0 1.2 A:B /dev/md/0\nmd7 1.2 c:d /dev/md/7\n")
-    warning = next(c.warning for c in hostrules.plan(SLOTS, root) if c.path == MDADM_CONF)
-    assert warning.startswith("md7: running but not named")
+    conf = root / MDADM_CONF[1:]
+    before = conf.read_text()
+    change = mdadm_change(root)
+    assert change.held.startswith("md7: running but not named")
+    hostrules.apply(hostrules.plan(SLOTS, root))
+    assert conf.read_text() == before
+    assert change.held in "".join(hostrules.check(SLOTS, root)), "it is missed all the same"
+    conf.write_text(f"{before}ARRAY /dev/md7 UUID=c:d\n")
+    hostrules.apply(hostrules.plan(SLOTS, root))
+    assert hostrules.check(SLOTS, root) == ()
+    # One that came since: what is there stays.
+    conf.write_text(conf.read_text().replace("c:d", "e:f"))
+    assert mdadm_change(root).warning.startswith("md7: running but not named")
+    assert hostrules.check(SLOTS, root) == ()
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        ("ARRAY /dev/md/7 metadata=1.2 UUID=C:D\n", True),
+        ("array /dev/md/7 uuid=c:d\n", True),
+        ("ARR <ignore> uuid=c:d\n", True),
+        ("ARRAY /dev/md/7\n   level=raid1\n\tUUID=c:d\n", True),
+        ("ARRAY /dev/md7 name=host:7\n", True),
+        ("ARRAY /dev/md/7 devices=/dev/sda1,/dev/sdb1\n", True),
+        ("ARRAY /dev/md/7 UUID=e:f\n", False),
+        ("#ARRAY /dev/md/7 UUID=c:d\n", False),
+        ("ARRAY /dev/md/6\nAUTO +all\n   UUID=c:d\n", False),
+    ],
+)
+@pytest.mark.parametrize("place", [MDADM_CONF, f"{MDADM_CONF}.d/own.conf"])
+def test_an_array_is_named_as_mdadm_reads_it(
+    root: Path, lines: str, named: bool, place: str
+) -> None:
+    (root / "run/mdadm").mkdir(parents=True)
+    (root / "run/mdadm/map").write_text("md7 1.2 c:d /dev/md/7\n")
+    (root / place[1:]).parent.mkdir(exist_ok=True)
+    (root / place[1:]).write_text(lines)
+    assert (mdadm_change(root).held == "") is named
 
 
 EL = 'ID="rocky"\nID_LIKE="rhel centos fedora"\n'
@@ -154,7 +196,7 @@ def test_auto_goes_into_the_file_that_mdadm_reads(
     assert (change.after or "").splitlines()[1] == "AUTO -all"
     assert (f"name={place}" in (change.after or "")) is bool(there)
     unnamed = "md1" if there else "md0, md1"
-    assert change.warning.startswith(f"{unnamed}: running but not named in {place}; ")
+    assert change.held.startswith(f"{unnamed}: running but not named in {place}; ")
 
 
 def test_lvm_keeps_an_operators_own_filter_behind_ours(root: Path) -> None:

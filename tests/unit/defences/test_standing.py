@@ -872,6 +872,27 @@ def test_host_setup_installs_checks_and_removes_the_hook(
     assert not machine.hook_file.exists()
 
 
+def test_an_array_that_would_not_come_back_is_told_as_not_done(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.put("/etc/mdadm.conf", "AUTO +all\n")
+    machine.put("/run/mdadm/map", "md0 1.2 a:b /dev/md/0\n")
+    argv = ["host-setup", "--root", str(machine.root), "--no-gate", "--pci", "0000:01:00.0"]
+    argv += ["-f", "json"]
+    with monkeypatch.context() as patch:
+        at_home(patch)
+        assert cli.main(argv) == 1
+        said = capsys.readouterr()
+        assert "NOT DONE: /etc/mdadm.conf (md0: running but not named" in said.err
+        assert "/etc/mdadm.conf" not in json.loads(said.out)["changed"]
+        assert (machine.root / hostrules.UDEV_RULES[1:]).exists()
+        assert (machine.root / "etc/mdadm.conf").read_text() == "AUTO +all\n"
+        assert cli.main([*argv, "--check"]) == 1
+    # What runs where an image is built is not the image's.
+    assert cli.main(argv) == 0
+    assert "AUTO -all" in (machine.root / "etc/mdadm.conf").read_text()
+
+
 @pytest.mark.parametrize("how", [[], ["--dry-run"], ["--check"]])
 def test_host_setup_drops_no_slot_that_is_only_left_out(
     machine: Machine, how: list[str], capsys: pytest.CaptureFixture[str]

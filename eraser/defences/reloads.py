@@ -37,6 +37,8 @@ def run(lines: Iterable[str], root: Path = Path("/")) -> Reloads:
         why = _run(shlex.split(line))
         if line == bootimages.UPDATE and not why:
             why = bootimages.unmade(before, root, hostrules.IN_INITRAMFS)
+            if not why:
+                bootimages.date_back(root, hostrules.UDEV_RULES)
         if why:
             failed.append((line, why))
         else:

@@ -1130,6 +1130,9 @@ def test_an_initramfs_that_was_made_counts_though_the_clock_was_set_back(
 
     monkeypatch.setattr(hostrules, "apply", lambda changes: tomorrow(real(changes)))
     assert cli.main(argv) == 0
+    assert cli.main([*argv, "--check"]) == 0, "nor is it due until tomorrow"
+    os.utime(shell.images[0], (time.time() - 3600,) * 2)
+    assert cli.main([*argv, "--check"]) == 1, "an image of before is"
 
 
 def test_what_an_earlier_release_left_undone_is_done_for_each_kernel(tmp_path: Path) -> None:

@@ -60,15 +60,15 @@ def foreign(host: Host, root: str, settings: HookSettings) -> Iterator[str]:
 
 
 def containers(host: Host, settings: HookSettings) -> Iterator[str]:
-    """What libvirt in a container lacks, for people. Raises ``OSError``."""
+    """What libvirt with other files, as in a container, lacks; for people. Raises ``OSError``."""
     for daemon in proc.libvirt_daemons(host, tuple(proc.processes(host))):
         root = proc.view(host, daemon)
         lacks = tuple(_unmounted(host, root, settings)) if root else ()
         # What one lacks that ended meanwhile says nothing of the next.
         if lacks and proc.is_alive(host, daemon.pid):
             yield (
-                f"{daemon.name} (process {daemon.pid}) runs in a container that has other files: "
-                f"mount this host's {', '.join(lacks)} into it, at the same places"
+                f"{daemon.name} (process {daemon.pid}) has other files than this host: mount this "
+                f"host's {', '.join(lacks)} into it, at the same places"
             )
 
 
@@ -76,11 +76,19 @@ def _unmounted(host: Host, root: str, settings: HookSettings) -> Iterator[str]:
     """What a container still has to get of this host for its libvirt to call the hook, and for the
     gate to be this host's. Raises ``OSError``."""
     for path in (hookfile.HOOKS, settings.state_dir, settings.run_dir):
-        theirs = place(host, root, path)
-        if theirs is None or theirs != place(host, "", path):
+        if not _shared(host, root, path):
             yield path
     # The same release may be installed in it.
     yield from (each for each in (settings.python, settings.library) if not place(host, root, each))
+
+
+def _shared(host: Host, root: str, path: str) -> bool:
+    """Whoever has this root has this host's own there, or will have it once there is one: a mount
+    namespace alone, as by PrivateTmp, makes no other files."""
+    here = Path(path)
+    while (ours := place(host, "", str(here))) is None and here != here.parent:
+        here = here.parent
+    return ours is not None and place(host, root, str(here)) == ours
 
 
 def place(host: Host, root: str, path: str) -> tuple[int, int] | None:

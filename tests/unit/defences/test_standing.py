@@ -1255,7 +1255,9 @@ def test_libvirt_in_a_container_alone_gets_the_hook_and_a_word_on_its_mounts(
     def warned() -> str:
         assert cli.main(argv) == 0
         warnings = json.loads(capsys.readouterr().out)["warnings"]
-        return "".join(each for each in warnings if each.startswith("libvirtd (process 7) runs in"))
+        return "".join(
+            each for each in warnings if each.startswith("libvirtd (process 7) has other")
+        )
 
     for place in ("/etc/libvirt/hooks", "/var/lib/nvme-eraser", sys.executable, "/usr/lib"):
         assert place in warned()
@@ -1268,6 +1270,27 @@ def test_libvirt_in_a_container_alone_gets_the_hook_and_a_word_on_its_mounts(
     machine.put(sys.executable, "").chmod(0o755)
     assert warned() == ""
     assert owned_by_root(machine.look(made)[Defence.HOOK])
+
+
+def test_a_daemon_with_a_namespace_of_its_own_and_the_hosts_files_lacks_nothing(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As PrivateTmp=yes has it. What host-setup makes only now it will see as well."""
+    at_home(monkeypatch)
+    machine.run.rmdir()
+    machine.process(7, "libvirtd", started=4e9)
+    machine.in_a_container(7)
+    (machine.root / "proc/7/root").symlink_to(machine.root)
+    machine.put(sys.executable, "").chmod(0o755)
+    argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root), "-f", "json"]
+    argv += ["--library", "/usr/lib"]
+
+    def warned(*how: str) -> str:
+        cli.main([*argv, *how])
+        return " ".join(json.loads(capsys.readouterr().out)["warnings"])
+
+    assert "process 7" not in warned("--dry-run")
+    assert "process 7" not in warned()
 
 
 VIRTQEMUD = "system_u:system_r:virtqemud_t:s0-s0:c0.c1023"

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from eraser.defences import views
 from eraser.host import proc
 from eraser.host.sysfs import Host
 
@@ -140,8 +141,17 @@ def _multipathd_apart(host: Host) -> bool:
     return any(
         not host.path(f"{root}{MULTIPATH_CONF}").exists() and proc.is_alive(host, process.pid)
         for process in proc.processes(host)
-        if process.name == "multipathd" and (root := proc.view(host, process))
+        if process.name == "multipathd"
+        and (root := proc.view(host, process))
+        and _other_files(host, root)
     )
+
+
+def _other_files(host: Host, root: str) -> bool:
+    """Whoever has this root reads another /etc than the host's first process: a mount namespace of
+    its own, which we may be in ourselves, makes no container."""
+    theirs = views.place(host, root, "/etc")
+    return theirs is None or theirs != views.place(host, proc.view(host, proc.FIRST), "/etc")
 
 
 def _installed(host: Host, unit: str) -> bool:

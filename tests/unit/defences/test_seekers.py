@@ -185,3 +185,19 @@ def test_a_multipathd_in_a_container_that_lacks_our_file_is_named(tmp_path: Path
     assert found.line.startswith("multipathd (container) has not host-setup's file: it makes one")
     put(tmp_path, f"/proc/70/root{seekers.MULTIPATH_CONF}")
     assert names(tmp_path) == []
+
+
+def test_a_plain_multipathd_that_is_seen_from_a_namespace_of_its_own_is_in_no_container(
+    tmp_path: Path,
+) -> None:
+    """The worker's unit has one. That the file is gone is told as drift."""
+    link(tmp_path, "/proc/self/ns/mnt", "mnt:[2]")
+    put(tmp_path, "/proc/70/stat", "70 (multipathd) S " + "0 " * 20)
+    put(tmp_path, "/etc/hostname")
+    for process, namespace in (("1", "mnt:[1]"), ("70", "mnt:[1]")):
+        link(tmp_path, f"/proc/{process}/ns/mnt", namespace)
+        link(tmp_path, f"/proc/{process}/root", str(tmp_path))
+    assert names(tmp_path) == []
+    (tmp_path / "proc/70/root").unlink()
+    put(tmp_path, "/proc/70/root/etc/hostname")
+    assert names(tmp_path) == ["multipathd (container)"]

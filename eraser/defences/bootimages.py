@@ -16,6 +16,11 @@ UPDATE = "update-initramfs -u -k all"
 UPDATE_NEWEST = "update-initramfs -u"
 """What earlier releases ran, and may have left undone."""
 
+_PREFIX = "initrd.img-"
+_KNOWN = "var/lib/initramfs-tools"
+"""A file for each version that is meant by "all" (update-initramfs, ``get_sorted_versions``): an
+image that was made otherwise has none."""
+
 Images = Mapping[str, tuple[int, int, int]]
 """By name: inode, st_ctime_ns and st_mtime_ns."""
 
@@ -24,7 +29,7 @@ def images(root: Path) -> Images:
     """Those of kernels in /boot: one whose kernel is gone boots nothing, and is made no more."""
     boot, found = root / "boot", dict[str, tuple[int, int, int]]()
     for kernel in (*boot.glob("vmlinuz-*"), *boot.glob("vmlinux-*")):
-        image = boot / f"initrd.img-{kernel.name.partition('-')[2]}"
+        image = boot / f"{_PREFIX}{kernel.name.partition('-')[2]}"
         if image.exists():
             status = image.stat()
             found[image.name] = status.st_ino, status.st_ctime_ns, status.st_mtime_ns
@@ -47,10 +52,20 @@ def unmade(before: Images, root: Path, files: Iterable[str]) -> str:
     left = [name for name in older(root, files) if now[name] == before.get(name)]
     if not left:
         return ""
-    return (
-        f"exit code 0, but not made anew: {', '.join(left)}; is /boot mounted read-only, or "
-        "update_initramfs=no in /etc/initramfs-tools/update-initramfs.conf?"
-    )
+    unknown = [
+        version
+        for version in (name.removeprefix(_PREFIX) for name in left)
+        if not (root / _KNOWN / version).exists()
+    ]
+    told = [
+        f"'all' does not name {version}: update-initramfs -c -t -k {version}" for version in unknown
+    ]
+    if len(unknown) < len(left):
+        told.append(
+            "is /boot mounted read-only, or update_initramfs=no in "
+            "/etc/initramfs-tools/update-initramfs.conf?"
+        )
+    return "; ".join([f"exit code 0, but not made anew: {', '.join(left)}", *told])
 
 
 def date_back(root: Path, file: str) -> None:

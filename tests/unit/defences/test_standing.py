@@ -1067,6 +1067,7 @@ def booted(machine: Machine) -> list[Path]:
     for version in ("6.1.0-40-amd64", "6.1.0-41-amd64"):
         machine.put(f"/boot/vmlinuz-{version}", "")
         machine.put(f"/boot/initrd.img-{version}", "")
+        machine.put(f"/var/lib/initramfs-tools/{version}", "sum")
     machine.put("/boot/initrd.img-6.1.0-7-amd64", "")
     found = sorted((machine.root / "boot").glob("initrd.img-*"))
     for image in found:
@@ -1114,6 +1115,28 @@ def test_an_initramfs_that_was_not_made_is_not_done_whatever_the_exit_code(
     assert cli.main(argv) == 0
     found = machine.look(setup.load(machine.state))[Defence.RULES]
     assert found.standing is DefenceStanding.PRESENT
+
+
+def test_of_an_initramfs_that_all_does_not_know_the_command_is_named(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that was made by hand: update-initramfs takes its own list for "all"."""
+    shell = Shell(monkeypatch)
+    shell.failing, images = False, booted(machine)
+    shell.images = images[1:]
+    (machine.root / "var/lib/initramfs-tools/6.1.0-40-amd64").unlink()
+    argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root), "--no-gate"]
+    assert cli.main(argv) == 1
+    said = capsys.readouterr().err
+    assert "'all' does not name 6.1.0-40-amd64: update-initramfs -c -t -k 6.1.0-40-amd64" in said
+    assert "read-only" not in said
+    shell.images = []
+    for image in images:
+        os.utime(image, (time.time() - 3600,) * 2)
+    assert cli.main(argv) == 1
+    said = capsys.readouterr().err
+    assert "is /boot mounted read-only" in said
+    assert "-k 6.1.0-41-amd64" not in said
 
 
 def test_an_initramfs_that_was_made_counts_though_the_clock_was_set_back(

@@ -166,7 +166,8 @@ class Planted:
     planted: int
     missing: tuple[str, ...]
     dropped: int = 0
-    """Writes that the drive called done and did not store."""
+    """Writes that the drive called done and did not store; of a Format that is sent again, before
+    its first attempt."""
 
 
 @dataclass(frozen=True)

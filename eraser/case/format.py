@@ -6,6 +6,7 @@ from eraser.case import probes
 from eraser.case.entries import AttemptOver, CommandEntry, Intent, MethodDone, Sent, Uprooted
 from eraser.case.session import CaseSession
 from eraser.controller.passthru import passthru_argv, status_of
+from eraser.controller.spec import SmartLog
 from eraser.drive.inspect import described
 from eraser.erase import format as format_nvm
 from eraser.erase.plan import OPCODE_FORMAT
@@ -126,8 +127,9 @@ class Format:
     def _wait_for_format(self) -> None:
         """A Format that outlived its sender (FPI not 0) must end before the next one starts.
 
-        One that the power ended may show there until another is through, so what stands still is
-        no Format that runs. One that does all the same answers the next one with 84h.
+        One that was cut off may show there until another is through. So what stands still is no
+        Format that runs once the drive lost its power, or the time of a Format is over. One that
+        runs all the same answers the next one with 84h.
         """
         if self.session.state.attempts.get(self.place, 0) == 0:
             return
@@ -139,7 +141,9 @@ class Format:
             now = clock.monotonic()
             if left != seen:
                 seen, moved = left, now
-            if now - moved >= limits.stuck:
+            still = now - moved >= limits.stuck
+            # A drive that kept its power may go on by steps that take longer than that.
+            if still and (now >= deadline or self._lost_power()):
                 self.session.tell(0.0, f"FPI stands still at {max(left)} %: no Format is running")
                 return
             if now >= deadline:
@@ -147,6 +151,17 @@ class Format:
             self.session.tell(0.0, "an earlier Format is still running")
             self.session.check_time()
             clock.sleep(limits.poll)
+
+    def _lost_power(self) -> bool:
+        """Power Cycles (log 02h; Base 2.0, figure 207) grew since the inspection."""
+        inspected = self.session.state.inspected
+        if inspected is None or inspected.health is None:
+            return False
+        try:
+            now = SmartLog.parse(self.session.controller.smart_log())
+        except DriveError:
+            return False  # nobody knows: the Format has all of its time
+        return now.power_cycles > inspected.health.power_cycles
 
     def _left(self) -> tuple[int, ...]:
         """Percent of each namespace that remain to be formatted (FPI; NVM 1.0, 4.1.5.1)."""

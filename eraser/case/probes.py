@@ -129,6 +129,11 @@ def plant(session: CaseSession, place: int) -> None:
             count, why, lost = _plant_one(session, layout)
             planted, dropped = planted + count, dropped + lost
             missing += [why] if why else []
+        if state.attempts.get(place) and not state.steps[place].method.is_sanitize:
+            # A Format that was interrupted may run on, and takes along what is written meanwhile.
+            # What was found before the first attempt stands.
+            before = state.planted.get(place)
+            dropped = 0 if before is None else before.dropped
         session.note(Planted(place, planted, tuple(missing), dropped))
 
 

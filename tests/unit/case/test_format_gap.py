@@ -14,17 +14,22 @@ from typing import Any
 
 import pytest
 
+from eraser.case import format as case_format
 from eraser.case import verify
 from eraser.case.entries import MethodDone, Planted
 from eraser.case.format import MAX_ATTEMPTS
 from eraser.case.state import CaseState
 from eraser.controller.lock import SlotLock
 from eraser.controller.passthru import CNS_NAMESPACE, FORMAT_NVM, IDENTIFY
+from eraser.controller.spec import SmartLog
 from eraser.erase import format as format_nvm
+from eraser.errors import DriveError
 from eraser.protocol.policy import Method
 from eraser.protocol.report import MethodRecord, Verdict
 from eraser.state.journal import read
 from tests.lab.nvme.composed.host import Answer
+from tests.lab.nvme.counters import Counter
+from tests.lab.nvme.faults import HEALTHY, Faults, WriteFault
 from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.profile import NamespaceProfile
 from tests.unit.case.bed import Bed
@@ -163,25 +168,45 @@ def tells(made: Bed, progress: Callable[[int], int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("progress", "waits"),
+    ("progress", "power", "waits"),
     [
         # What the power cut off stands there until a Format is through.
-        (lambda formats: 0x80 | 40 * (formats == 1), (900, 910)),
+        (lambda formats: 0x80 | 40 * (formats == 1), 1, (900, 910)),
+        # What a reset cut off, too: but the drive had power all the time, and could be formatting.
+        (lambda formats: 0x80 | 40 * (formats == 1), 0, (3600, 3610)),
         # Without bit 7 the drive has no such indicator, whatever the rest says.
-        (lambda _formats: 40, (0, 5)),
+        (lambda _formats: 40, 0, (0, 5)),
     ],
-    ids=["left", "none"],
+    ids=["power", "reset", "none"],
 )
 def test_a_format_that_is_over_for_good_keeps_the_next_one_from_nothing(
-    made: Bed, progress: Callable[[int], int], waits: tuple[int, int]
+    made: Bed, progress: Callable[[int], int], power: int, waits: tuple[int, int]
 ) -> None:
     dies_in_format(made, result=False)
+    made.drive.counters.add(Counter.POWER_CYCLES, power)
     tells(made, lambda formats: progress(formats + 1))
     began = made.clock.now
     report = made.run()
     fit(report)
     assert report.methods[0].attempts == 2
     assert waits[0] <= made.clock.now - began < waits[1]
+
+
+def test_a_drive_that_tells_of_no_power_cycles_is_waited_for(
+    made: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows whether it lost its power; and that costs it nothing but time."""
+    dies_in_format(made, result=False)
+    made.drive.counters.add(Counter.POWER_CYCLES)
+    tells(made, lambda formats: 0x80 | 40 * (formats == 0))
+
+    def untold(_raw: bytes) -> SmartLog:
+        raise DriveError("the SMART log (02h): expected 512 bytes")
+
+    monkeypatch.setattr(case_format, "SmartLog", SimpleNamespace(parse=untold))
+    began = made.clock.now
+    fit(made.run())
+    assert 3600 <= made.clock.now - began < 3610
 
 
 def test_a_format_that_goes_on_is_waited_for(made: Bed) -> None:
@@ -191,6 +216,50 @@ def test_a_format_that_goes_on_is_waited_for(made: Bed) -> None:
     tells(made, lambda _formats: 0x80 | max(0, 10 - int(made.clock.now - began) // 100))
     fit(made.run())
     assert 1000 <= made.clock.now - began < 1010
+
+
+def test_a_format_that_shows_no_progress_is_waited_for_as_long_as_the_drive_kept_its_power(
+    made: Bed,
+) -> None:
+    """The host alone rebooted, and FPI goes by coarse steps."""
+    dies_in_format(made, result=False)
+    began = made.clock.now
+    tells(made, lambda _formats: 0x80 | 40 * (made.clock.now - began < 3000))
+    fit(made.run())
+    assert 3000 <= made.clock.now - began < 3010
+
+
+def forgets_writes(made: Bed) -> None:
+    """Until the next Format the drive calls writes done, and stores nothing of them."""
+    made.drive.set_faults(Faults(writes=WriteFault.DROP))
+
+    def formats(opcode: int) -> None:
+        if opcode == FORMAT_NVM:
+            made.drive.set_faults(HEALTHY)
+
+    made.meanwhile = formats
+
+
+def test_writes_that_a_format_took_along_are_not_the_drives_lie(made: Bed) -> None:
+    """It ran on and took writes all the same: they are there formatted."""
+    dies_in_format(made, result=False)
+    made.drive.counters.add(Counter.POWER_CYCLES)
+    tells(made, lambda formats: 0x80 | 40 * (formats == 0))
+    forgets_writes(made)
+    report = made.run()
+    fit(report)
+    assert report.methods[0].attempts == 2
+    assert report.verification is not None
+    assert report.verification.canaries_planted == 0, "they prove nothing either"
+
+
+def test_writes_that_were_forgotten_before_any_format_are_a_lie(made: Bed) -> None:
+    """An interruption takes nothing of it back."""
+    forgets_writes(made)
+    dies_in_format(made, result=False)
+    report = made.run()
+    assert (report.verdict, report.fit) == (Verdict.ERASED, False)
+    assert "writes done and stored something else" in " ".join(report.reasons)
 
 
 def refused(made: Bed, times: int) -> None:

@@ -34,6 +34,11 @@ Zeroes, 4 KiB. Host Write Commands count what writes user data, and need not tra
 _SPARE = 16
 """One in so many on top: the temporary namespaces of a layout that was changed are in no report,
 and each has ends of its own."""
+_RESUMED, _ATTEMPTS = 8, 16
+"""More is not counted of either, or a host's word would allow for any number of writes: no case
+sends a command more often (:mod:`eraser.case.sanitize` and :mod:`eraser.case.format`: eight times
+that were interrupted, and a few that met others' or failed), and what more runs left without an
+entry is counted by the time of the report."""
 
 
 def at_most(asked: Verification, report: EraseReport) -> int:
@@ -43,8 +48,9 @@ def at_most(asked: Verification, report: EraseReport) -> int:
     A run that died may have planted, and have visited, without an entry in any journal.
     """
     cases = [_Writes.of(asked, layouts) for layouts in _layouts(report)]
-    plantings = _plantings(report) + report.resumed
-    visits = sum(visit.wrote for visit in report.visits) + report.resumed
+    resumed = min(report.resumed, _RESUMED)
+    plantings = _plantings(report) + resumed
+    visits = sum(visit.wrote for visit in report.visits) + resumed
     most = plantings * max(each.planting for each in cases)
     most += visits * max(each.visit for each in cases)
     return most + -(-most // _SPARE)
@@ -56,9 +62,9 @@ def _plantings(report: EraseReport) -> int:
     sanitized, formatted = 0, Counter[int]()
     for method in report.methods:
         if method.method.is_sanitize:
-            sanitized += method.attempts
+            sanitized += min(method.attempts, _ATTEMPTS)
         else:
-            formatted[method.nsid] += method.attempts
+            formatted[method.nsid] += min(method.attempts, _ATTEMPTS)
     rounds = max(formatted.values(), default=0)
     before, after = (
         {each.nsid for each in (facts.namespaces if facts else ())}

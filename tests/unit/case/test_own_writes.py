@@ -140,3 +140,18 @@ def test_a_layout_that_was_restored_is_allowed_for(make: Make, name: str) -> Non
     commands, most = since(bed, before, bed.run())
     assert "namespace_management" in bed.names()
     assert commands <= most
+
+
+def test_no_hosts_word_of_its_interruptions_widens_the_figure_for_ever(make: Make) -> None:
+    """The control plane computes it from a report that the host signed."""
+    bed = make(PLAIN, SOME)
+    report = bed.run()
+    asked = bed.policy.verification
+
+    def told(times: int) -> int:
+        methods = tuple(dataclasses.replace(each, attempts=times) for each in report.methods)
+        changed = dataclasses.replace(report, resumed=times, methods=methods)
+        return ownwrites.at_most(asked, changed)
+
+    assert told(1) < told(8) < told(10**6)
+    assert told(100) == told(10**6) < 20 * ownwrites.at_most(asked, report)

@@ -86,7 +86,7 @@ class GateStatus:
             tickets=books.seen_tickets(book),
             allowances=book.used_allowances,
             exemptions=tuple(self._exempt(book, exemptions)),
-            refused=tuple(self._refused(book)),
+            refused=tuple(self._refused(book, exemptions.addresses)),
         )
 
     def defences(self) -> tuple[DefenceSeen, ...]:
@@ -181,9 +181,11 @@ class GateStatus:
                 at=_short(given[each].at, MAX_NAME),
             )
 
-    def _refused(self, book: Book) -> Iterator[OwnerRefused]:
-        """In short: names and texts are the guests' and the drives'."""
-        for each in turned_away.standing(self._state_dir, book)[:MAX_REFUSED]:
+    def _refused(self, book: Book, exempt: frozenset[str]) -> Iterator[OwnerRefused]:
+        """In short: names and texts are the guests' and the drives'. On an exempt address its
+        guest starts unasked, and the book never tells that it did."""
+        kept = turned_away.standing(self._state_dir, book)
+        for each in [one for one in kept if one.address not in exempt][:MAX_REFUSED]:
             yield dataclasses.replace(
                 each, name=_short(each.name, MAX_NAME), found=_short(each.found, MAX_FOUND)
             )

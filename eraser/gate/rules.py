@@ -63,7 +63,8 @@ class StartRefusal:
     void: str = ""
     """Why the slot's ticket is no good any more; empty where it still may be."""
     of_owner: bool = False
-    """The domain has the slot, and the drive is not as it left it: a person has to look."""
+    """The domain has the slot, and the drive is not as it left it: a person has to look. Not where
+    the drive told of its counters nothing this time: the next start may pass."""
 
     def __str__(self) -> str:
         return f"{self.address}: {self.found}; {self.do}"
@@ -105,7 +106,8 @@ def admit(facts: SlotFacts, starting: Starting) -> StartAdmission | StartRefusal
     if facts.entry.owner is not None and facts.entry.owner.domain == starting.uuid:
         # Refused by all three ways. What is told is what helps this domain.
         do = _OTHER_DRIVE if owned else _LOOK_FIRST
-        return StartRefusal(facts.address, owned or away, do, of_owner=True)
+        lasts = bool(owned) or not _untold(facts)
+        return StartRefusal(facts.address, owned or away, do, of_owner=lasts)
     if not facts.adopted and facts.entry.owner is None and facts.entry.ticket is None:
         return _refused(
             facts,
@@ -210,6 +212,12 @@ def _away(facts: SlotFacts) -> str:
     if written := since_rest(owner.rest, facts.drive.counters):
         return f"the drive was used while its domain was off: {written}"
     return ""
+
+
+def _untold(facts: SlotFacts) -> bool:
+    """The counters were noted at rest, and the drive did not tell them this time."""
+    owner = facts.entry.owner
+    return owner is not None and owner.rest is not None and facts.drive.counters is None
 
 
 def _by_ticket(facts: SlotFacts, identity: ControllerIdentity) -> StartRefusal | None:

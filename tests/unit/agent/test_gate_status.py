@@ -518,3 +518,15 @@ def test_a_damaged_note_of_them_keeps_back_no_hello(rig: Rig) -> None:
     rig.book(SlotEntry(ADDRESS, owner=OWNER))
     rig.put("var/lib/nvme-eraser/gate/turned-away.json", "{")
     assert rig.witness.gate().refused == ()
+
+
+def test_an_owner_that_needs_no_admission_any_more_is_not_told_as_refused(rig: Rig) -> None:
+    """Its address is exempt: it starts without the gate, which never learns of it."""
+    rig.book(SlotEntry(ADDRESS, owner=OWNER))
+    said = OwnerRefused(ADDRESS, OWNER.domain, "guest", "it vanished", AT)
+    with books.opened(rig.state) as opened:
+        turned_away.note(rig.state, opened.book, (said,))
+    audit.exempt(rig.state, ADDRESS, by="ada", reason="the host's own", clock=MACHINE)
+    assert rig.witness.gate().refused == ()
+    audit.include(rig.state, ADDRESS, by="ada", reason="a slot again", clock=MACHINE)
+    assert rig.witness.gate().refused == (said,)

@@ -98,6 +98,27 @@ def test_an_owner_needs_no_counters() -> None:
 
 
 AT_REST = owner(rest=REPORTED)
+
+
+USED = dataclasses.replace(REPORTED, host_write_commands=REPORTED.host_write_commands + 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "called"),
+    [
+        ({"drive__counters": USED}, True),
+        # It may be told the next time.
+        ({"drive__counters": None}, False),
+        ({"drive__counters": None, "drive__identity": ANOTHER}, True),
+    ],
+)
+def test_people_are_called_for_what_does_not_pass_by_itself(
+    changes: dict[str, object], called: bool
+) -> None:
+    refusal = refused(facts(facts(entry=SlotEntry(ADDRESS, owner=AT_REST)), **changes))
+    assert refusal.of_owner is called
+
+
 AWAY = [
     (AT_REST, {"drive__counters": Counters(1001, 40, 7, True)}, "went from 1000 to 1001"),
     (AT_REST, {"drive__counters": Counters(1000, 41, 7, True)}, "went from 40 to 41"),

@@ -222,7 +222,7 @@ class Shell(App):
         Raises :class:`BadInputError` where that cannot be written down: nothing is done then. What
         needs no configuration is done without one, and is written down nowhere.
         """
-        from quarantine.metrics.alarmcount import counting
+        from quarantine.metrics.alarmcount import counting, shown
         from quarantine.operations.plane import Plane
 
         with Plane(self.options.config_file).parts() as parts:
@@ -236,7 +236,7 @@ class Shell(App):
             # Before the act: what cannot be written down is not done.
             keep_audit(conf.run.audit_file, conf.run.log_format)
         # Its looks may write an alarm on a slot's record, for which nobody is called again.
-        with counting(conf):
+        with shown(self.stderr), counting(conf):
             if not conf.run.audit_file:
                 return command.run(arguments)
             return _written_down(command, name, arguments)

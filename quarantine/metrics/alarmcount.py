@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TextIO
 
 from oslo_config.cfg import ConfigOpts
 
 from quarantine.errors import BadInputError, ConflictError, QuarantineError
+from quarantine.logs import OneLine
 from quarantine.record.alarms import AlarmCall
 from quarantine.record.store import Store
 from quarantine.record.words.reasons import AlarmCode
@@ -47,6 +48,23 @@ def counting(conf: ConfigOpts) -> Iterator[None]:
         yield
     finally:
         counter.end()
+
+
+@contextmanager
+def shown(stderr: TextIO) -> Iterator[None]:
+    """This process's alarms are seen in the terminal too, where it has set up no logging: Python's
+    last resort (:data:`logging.lastResort`) writes nothing of a logger that has any handler, as a
+    counter."""
+    if alarmbook.LOG.hasHandlers():
+        yield
+        return
+    handler = logging.StreamHandler(stderr)
+    handler.setFormatter(OneLine())
+    alarmbook.LOG.addHandler(handler)
+    try:
+        yield
+    finally:
+        alarmbook.LOG.removeHandler(handler)
 
 
 class AlarmCounter(logging.Handler):
@@ -97,10 +115,13 @@ class AlarmCounter(logging.Handler):
         self._news.set()
         # It may be writing now, and would be cut off by the end of the process.
         self._thread.join(END_SECONDS)
-        self.write()
+        if self._thread.is_alive():
+            LOG.warning("alarms may be lost: a record that does not answer is not waited for")
+        self.write(last=True)
 
-    def write(self) -> bool:
-        """Writes what was heard. Whether the record took it; if not, it is kept."""
+    def write(self, *, last: bool = False) -> bool:
+        """Writes what was heard. Whether the record took it; if not, it is kept, and people are
+        told so once, or with ``last`` that nobody tries again."""
         self.acquire()
         try:
             # Taken away under the lock, and written without it: whoever calls people must not wait
@@ -116,17 +137,14 @@ class AlarmCounter(logging.Handler):
                 self._put(heard, calls.values())
             except BadInputError:
                 self._put_each(heard, calls)
-        except QuarantineError as error:
-            self._keep(heard, calls)
-            if not self._told:
-                LOG.warning("alarms are not counted for now, and counted later: %s", error)
-            self._told = True
-            return False
-        except Exception:
+        except Exception as error:
             # Ours to mend, or a driver's: this thread is the only one, and nobody starts another.
             self._keep(heard, calls)
-            if not self._told:
-                LOG.exception("alarms are not counted for now, and counted later")
+            if last or not self._told:
+                what = "and lost" if last else "for now, which is tried again"
+                foreseen = isinstance(error, QuarantineError)
+                level = logging.WARNING if foreseen else logging.ERROR
+                LOG.log(level, "alarms are not counted, %s: %s", what, error, exc_info=not foreseen)
             self._told = True
             return False
         self._told = False

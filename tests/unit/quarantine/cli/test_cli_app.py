@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -183,6 +184,49 @@ def test_a_disk_that_is_full_is_one_line(ready: Cli, conf: Path, words: tuple[st
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1, done.stderr
     assert "No space left on device" in done.stderr
+
+
+CALLING = """
+import sys
+from quarantine import cli
+from quarantine.cli.commands.slots import SlotReconcile
+from quarantine.record.words.reasons import AlarmCode
+from quarantine.rules.alarmbook import alarm
+
+def run(self, parsed_args):
+    alarm("cmp1/0000:01:00.0", AlarmCode.HELD, "its host wrote \\033[2J")
+    return 0
+
+SlotReconcile.run = run
+sys.exit(cli.main(sys.argv[1:]))
+"""
+"""An act of people that calls people: a process of its own, for pytest sets up logging."""
+
+
+def called(conf: Path) -> list[str]:
+    """What such a command writes to the terminal."""
+    argv = [sys.executable, "-c", CALLING, "--config-file", str(conf), "slot", "reconcile"]
+    done = subprocess.run(argv, cwd=TOP, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    return done.stderr.splitlines()
+
+
+def test_whom_a_command_calls_is_seen_where_it_was_typed(ready: Cli, conf: Path) -> None:
+    """Counting it must not hide it; and what a host wrote moves no cursor."""
+    assert called(conf) == ["ALARM held cmp1/0000:01:00.0: its host wrote \\x1b[2J"]
+    with closing(Store.open(f"sqlite:///{conf.parent}/record.db")) as store:
+        assert store.alarm_totals() == {"held": 1}
+
+
+def test_a_command_whose_calls_no_record_takes_says_that_they_are_lost(
+    ready: Cli, conf: Path
+) -> None:
+    """It ends, and counts nothing later."""
+    (conf.parent / "record.db").unlink()
+    told = called(conf)
+    assert sum(line.startswith("ALARM held cmp1/0000:01:00.0: ") for line in told) == 1
+    assert any(line.startswith("alarms are not counted, and lost: ") for line in told), told
+    assert not any("later" in line for line in told)
 
 
 @pytest.mark.parametrize("form", ["table", "json", "yaml", "csv", "value"])

@@ -598,7 +598,7 @@ def test_an_alarm_is_counted_when_the_record_is_back(
             time.sleep(0.01)
     finally:
         counter.end()
-    assert caplog.text.count("not counted for now") == 1
+    assert caplog.text.count("not counted, for now") == 1
     assert caplog.text.count("(in_use)") == 1
     found = {one.subject: one for one in site.store.alarm_page(limit=9)}
     assert (found["cmp1"].text, found["cmp1"].count) == ("b", 2)

@@ -148,8 +148,8 @@ Seconds after which an operator is alarmed, once: about a host that has said not
 its order or at all, and about a slot that has waited so long for something else (a profile, the
 remains of a server, a defence of its host). An order that its host names and does not finish is
 alarmed about so long after order_seconds. What waited for the service itself is not late: where no
-sweep went through for more than half of that time, slots have all of it anew. Nothing else follows;
-a slot shows its alarm until it is over.
+sweep went through for more than half of that time, all slots have that time (order_seconds not) anew
+before anybody is alarmed. Nothing else follows; a slot shows its alarm until it is over.
 
 When to lower it: where drives must return soon. When to raise it: where hosts are often switched
 off for a night.

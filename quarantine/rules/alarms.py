@@ -120,13 +120,15 @@ def _overdue(look: Observation) -> str:
 def _delays(look: Observation, attended: float) -> Iterator[str]:
     """The gravest first. The service has looked at slots for ``attended`` seconds."""
     record, limit = look.record, look.limits.overdue_after
-    here = min(look.age(record.entered_at), attended)
+    whole = look.age(record.entered_at)
+    here = min(whole, attended)
     # Without end is what a clock that was set back shows: that is no trouble of the slot's.
     silence = min(here, look.age(record.heard_at))
     # Each hello names the order, also where its case dies again and again before it reports. A host
-    # counts the order's time from when it took it, and not while it is off.
+    # counts the order's time from when it took it, and not while it is off. It does not wait for
+    # us: after a break of ours only its report may have.
     longest = look.limits.order_seconds + limit
-    if record.state in WORKING and longest < here < math.inf:
+    if record.state in WORKING and longest < whole < math.inf and attended > limit:
         yield f"its host has not finished the order in more than {longest / 3600:g} h"
     if record.state in WORKING and limit < silence < math.inf:
         yield f"its host has said nothing of the order for more than {limit / 3600:g} h"

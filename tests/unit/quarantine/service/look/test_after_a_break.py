@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.states import State
 from tests.unit.quarantine.service.look.test_burn_grace import LIMITS, ROUND, SLOT, Site, state
 from tests.unit.quarantine.smallcloud import Clock, Cloud, available, enrolled, open_store, slot_at
@@ -79,6 +80,23 @@ def test_short_breaks_put_off_no_alarm(site: Site, caplog: pytest.LogCaptureFixt
         site.restart()
         site.go_on(2 * LIMITS.list_interval)
     assert caplog.text.count(OVERDUE) == 1
+
+
+def test_no_break_of_ours_puts_off_that_an_order_is_not_finished(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The order's time is the host's, which greets meanwhile: four hours of each day without us."""
+    site.go_on(ROUND)
+    for _ in range(4):
+        for _ in range(40):
+            record = site.store.slot(SLOT)
+            assert record is not None
+            site.store.amend(record, SlotChanges(heard_at=site.clock()))
+            site.loop.round()
+            site.clock.forward(1800)
+        site.clock.forward(4 * 3600)
+    assert caplog.text.count(OVERDUE) == 1
+    assert "has not finished the order in more than 54 h" in caplog.text
 
 
 ABSENT = "ALARM slots-absent"

@@ -108,8 +108,9 @@ class Absences:
     after: float
     """Seconds that a slot is absent before people hear of it."""
     within: float
-    """Seconds in which the next listing is expected. In a longer break whatever was absent may have
-    come back, which only a look tells: nobody is called for ``after`` seconds then."""
+    """Seconds in which the next listing is expected, and slots are looked at meanwhile. In a longer
+    break whatever was absent may have come back, which only a look tells: nobody is called for as
+    long then, or for ``after`` seconds where that is less."""
     _since: datetime | None = None
     """The first listing after the last break, or of this process."""
     _last: datetime | None = None
@@ -129,7 +130,7 @@ class Absences:
         # nor that they are back.
         if absence.doubted:
             return
-        new = self._lasts(now)
+        new = self._settled(now)
         records = list(records)
         gone = [r.slot for r in records if self._long(r, now)]
         hosts = Counter(slot.host for slot in gone if not quiet.of_slot(slot))
@@ -151,14 +152,15 @@ class Absences:
             self._told.end(name, code, text)
         self._told.end_others(present, code, "Placement shows its slots again")
 
-    def _lasts(self, now: datetime) -> bool:
-        """Whether there was no break for as long as a slot has to be absent."""
+    def _settled(self, now: datetime) -> bool:
+        """Whether slots were looked at since the last break. No longer than that takes: a service
+        that is often started anew would never call."""
         # Our clock may be set to and fro meanwhile, which is like a break.
         calm = self._last is not None and abs((now - self._last).total_seconds()) <= self.within
         if self._since is None or not calm:
             self._since = now
         self._last = now
-        return (now - self._since).total_seconds() >= self.after
+        return (now - self._since).total_seconds() >= min(self.after, self.within)
 
     def _tell_doubt(self, absence: Absence) -> None:
         if not absence.doubted:

@@ -18,6 +18,7 @@ from eraser.protocol import codec
 from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.identity import Slot
 from quarantine.errors import (
+    BrokerAwayError,
     ConflictError,
     IllegalTransitionError,
     QuarantineError,
@@ -138,6 +139,10 @@ class CampaignWork:
             try:
                 done += self._one(campaign, line, pool)
                 failures = 0
+            except BrokerAwayError as error:
+                # Of its look, whoever tried has said so. The next slot meets nothing of it.
+                LOG.info("campaign %s: %s/%s: %s", name, line.host, line.address, error)
+                failures = 0
             except UnavailableError as error:
                 LOG.warning("campaign %s: %s/%s: %s", name, line.host, line.address, error)
                 failures += 1
@@ -253,7 +258,11 @@ class CampaignWork:
         if move.act is CampaignAct.RELEASE and record is not None:
             event = Event.RELEASED_BY_OPERATOR
             self._store.transition(record, event, reason=reason, by=by)
-            self._look(record.slot)
+            try:
+                self._look(record.slot)
+            except BrokerAwayError as error:
+                # It is released: its order goes out on a later round.
+                LOG.info("campaign %s: %s: %s", campaign.id, record.slot, error)
         return True
 
     def _write(

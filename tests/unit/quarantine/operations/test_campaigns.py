@@ -18,6 +18,7 @@ from eraser.protocol import codec
 from eraser.protocol.identity import Slot
 from quarantine.errors import (
     BadInputError,
+    BrokerAwayError,
     ConflictError,
     IllegalTransitionError,
     StaleError,
@@ -43,6 +44,7 @@ from tests.unit.quarantine.smallcloud import (
     RC,
     Clock,
     Cloud,
+    NotingDispatcher,
     available,
     drive_in,
     enrolled,
@@ -646,6 +648,25 @@ def test_a_placement_that_is_away_releases_nothing(site: Site, plane: Plane) -> 
         work(site).advance("fw1")
     assert State.RELEASED not in {state(site, slot) for slot in FREE}
     site.cloud.broken.clear()
+    site.go_on(120)
+    assert {state(site, slot) for slot in FREE} == {State.ERASING}
+
+
+def test_a_broker_that_is_away_ends_no_turn(
+    site: Site, plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Placement has answered, and the slots are released: their orders go out on later rounds."""
+    filled(site)
+    begin(plane, keep=0.0)
+    with monkeypatch.context() as patch:
+
+        def away(_self: NotingDispatcher, _record: SlotRecord) -> SlotRecord:
+            raise BrokerAwayError("the broker does not answer")
+
+        patch.setattr(NotingDispatcher, "order", away)
+        assert work(site).advance("fw1") == 4
+    assert {state(site, slot) for slot in FREE} == {State.QUARANTINED}
+    assert next_hold(site, USED) == NextHold(WHY, ADA)
     site.go_on(120)
     assert {state(site, slot) for slot in FREE} == {State.ERASING}
 

@@ -133,7 +133,8 @@ verification of very large and slow drives.
         help="""
 Seconds without a word from a host about its order, after which the same signed order is sent again.
 An order that arrives twice changes nothing on the host. The longer the host says nothing at all,
-the longer the pauses get: a tenth of its silence so far, where that is more.
+the longer the pauses get: a tenth of its silence so far, where that is more. Of a host that speaks,
+and says nothing of the order, each pause is twice the one before, up to half an hour.
 
 When to raise it: when hosts are often away for long and the log of repeats is a nuisance.
 """,
@@ -148,7 +149,7 @@ Seconds after which an operator is alarmed, once: about a host that has said not
 its order or at all, and about a slot that has waited so long for something else (a profile, the
 remains of a server, a defence of its host). An order that its host names and does not finish is
 alarmed about so long after order_seconds. What waited for the service itself is not late: where no
-sweep went through for more than half of that time, all slots have that time (order_seconds not) anew
+sweep went through for more than half of that time, slots have all of it (order_seconds not) anew
 before anybody is alarmed. Nothing else follows; a slot shows its alarm until it is over.
 
 When to lower it: where drives must return soon. When to raise it: where hosts are often switched

@@ -103,6 +103,8 @@ class SlotContext:
     handover: Handover = Handover.STRANGE
     """What Nova says where another consumer holds the drive than the one on record, or than the
     guest that runs with it."""
+    copies: int = 0
+    """How often the order or ticket was sent again to a host that speaks, and does not answer."""
     ghosts: tuple[str, ...] | None = ()
     """Why Nova's own records forbid an erase now; None where Nova has not been asked yet."""
     burns: bool | None = True

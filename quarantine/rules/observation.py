@@ -28,6 +28,13 @@ silence so far. A host that is down for weeks must not find thousands of copies,
 them; one that is back must not wait for days. Whoever greets takes what is in its queue: a worker
 that no longer hears it ends itself, and says hello no more."""
 
+_COPIES_SECONDS: Final = 1800.0
+"""Of a host that speaks, and does not answer, each pause is twice the one before, up to this. A key
+file of its own that is put right must not wait for longer."""
+
+_MANY: Final = 20
+"""Copies of which more make no pause longer."""
+
 
 @dataclass(frozen=True)
 class Observation:
@@ -55,7 +62,9 @@ class Observation:
         of_order = self.age(self.record.heard_at or self.record.entered_at)
         silence = min(of_order, self.age(self.context.host_heard_at))
         share = 0.0 if math.isinf(silence) else _SILENCE_SHARE * silence
-        return max(self.limits.resend_after, share)
+        pause = self.limits.resend_after
+        doubled = pause * (1 << min(self.context.copies, _MANY))
+        return max(pause, share, min(doubled, _COPIES_SECONDS))
 
     @property
     def strange_custody(self) -> bool:

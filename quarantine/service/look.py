@@ -38,6 +38,7 @@ from quarantine.rules.maintenance import Maintenances
 from quarantine.rules.observation import strangers
 from quarantine.service.brake import Brake
 from quarantine.service.context import context_of
+from quarantine.service.copies import Copies
 from quarantine.service.doubt import Doubts
 from quarantine.service.executor import Executor
 from quarantine.service.reread_schedule import RereadSchedule
@@ -127,6 +128,7 @@ class Looks:
         self._doubts = doubts
         self._watch = watch
         self._turns = turns
+        self._copies = Copies()
         self._called: dict[Slot, tuple[AlarmCode, str]] = {}
         """What people were called for by a step that failed, while it fails with each look."""
 
@@ -240,6 +242,9 @@ class Looks:
         if (after.ordered_at, after.ticket_at) != (record.ordered_at, record.ticket_at):
             # What waits for its host was not sent; whoever had to wait has said so, once.
             LOG.info("%s (%s): %s %s", record.slot, record.state, action.act, action.reason)
+            first_ticket = action.act is ActionKind.TICKET and record.ticket_at is None
+            if action.act is not ActionKind.ORDER and not first_ticket:
+                self._copies.sent(after)
         return after
 
     def view(self, record: SlotRecord) -> View | None:
@@ -260,6 +265,7 @@ class Looks:
         """What else the decision rests on, as far as nobody has to be asked for it."""
         # None is a question that was not put yet: the rules answer ASK or CHECK to it.
         context = replace(context_of(self._store, record, self._limits), burns=None)
+        context = replace(context, copies=self._copies_of(record, context.host_heard_at))
         young = self._doubts.is_young(record.slot.host, context.doubtful, context.said)
         context = replace(context, doubtful=young)
         # Asked only where something could be told.
@@ -269,6 +275,11 @@ class Looks:
         if self._handovers is not None:
             context = replace(context, handover=Handover.UNASKED)
         return context if self._orphan_guests is None else replace(context, ghosts=None)
+
+    def _copies_of(self, record: SlotRecord, heard: datetime | None) -> int:
+        if heard is None or (self._clock() - heard).total_seconds() > self._limits.silent_after:
+            self._copies.forget(record.slot)
+        return self._copies.of(record)
 
     def _quiet(self, record: SlotRecord) -> bool:
         """A person expects delays."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count, pairwise
 from pathlib import Path
 
 from eraser.protocol import codec
@@ -13,6 +14,7 @@ from quarantine.rules.action import ServiceLimits
 from quarantine.service.issue.dispatch import Dispatcher
 from quarantine.service.reconciler import Reconciler
 from tests.unit.quarantine.smallcloud import (
+    LIFE,
     Clock,
     Cloud,
     NoTickets,
@@ -55,3 +57,37 @@ def test_a_host_that_was_repaired_gets_its_order_soon(tmp_path: Path) -> None:
         sweeps(3600)
     payload = verify(posted[-1], controller.public, ORDER_TYPE, "order")
     assert codec.load(EraseOrder, payload, "order").incarnation == "incarnation-00002"
+
+
+def test_a_host_that_speaks_and_never_answers_finds_fewer_copies_with_time(tmp_path: Path) -> None:
+    """It refuses each one, by a wrong orders.jwk say: each is a write, and a line in its log."""
+    clock = Clock()
+    cloud, controller = Cloud(clock), PrivateKey.generate()
+    with open_store(tmp_path, clock) as store:
+        store.put_profile(PROFILE, Initiator("a person"))
+        enrolled(store, cloud, SLOT, profile=PROFILE.name, policy="purge")
+        posted: list[float] = []
+        dispatcher = Dispatcher(
+            store, controller, lambda _host, _token: posted.append(clock.seconds), clock=clock
+        )
+        service = Reconciler(
+            store, cloud, dispatcher, LIMITS, clock, tickets=NoTickets(), monotonic=clock.monotonic
+        )
+        numbers = count(1)
+
+        def sweeps(times: int, *, speaks: bool = True) -> None:
+            for _ in range(times):
+                if speaks:
+                    hello = Hello("cmp1", LIFE, 1, "0.1.0", (), ())
+                    store.host_seen("cmp1", next(numbers), hello)
+                service.sweep()
+                clock.forward(120)
+
+        sweeps(360)
+        assert 24 <= len(posted) < 36
+        assert posted[1] - posted[0] <= 240, "the first ones come soon"
+        assert max(b - a for a, b in pairwise(posted)) <= 1800 + 120
+        sweeps(5, speaks=False)
+        before = len(posted)
+        sweeps(4)
+        assert len(posted) > before, "a host that is back may have lost its queue"

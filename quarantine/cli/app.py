@@ -236,7 +236,7 @@ class Shell(App):
             # Before the act: what cannot be written down is not done.
             keep_audit(conf.run.audit_file, conf.run.log_format)
         # Its looks may write an alarm on a slot's record, for which nobody is called again.
-        with shown(self.stderr), counting(conf):
+        with shown(self.stderr), counting(conf, remembers=False):
             if not conf.run.audit_file:
                 return command.run(arguments)
             return _written_down(command, name, arguments)

@@ -23,6 +23,7 @@ from quarantine.record.store import Store
 from quarantine.record.words.reasons import AlarmCode
 from quarantine.rules import alarmbook
 from quarantine.rules.alarmbook import SlotInState
+from quarantine.service.sweep.leftovers import REMEMBERED
 
 LOG = logging.getLogger(__name__)
 
@@ -38,11 +39,18 @@ MOST: Final = 10_000
 END_SECONDS: Final = 5.0
 """For a count that is being written when the process ends."""
 
+_OF_A_PROCESS: Final = REMEMBERED | {AlarmCode.KEY_UNREADABLE}
+"""What stands in a process alone, or is about its own files."""
+
 
 @contextmanager
-def counting(conf: ConfigOpts) -> Iterator[None]:
-    """This process's alarms are counted, with a connection that is made at the first one."""
-    counter = AlarmCounter(lambda: Store.open(conf.database.url))
+def counting(conf: ConfigOpts, *, remembers: bool = True) -> Iterator[None]:
+    """This process's alarms are counted, with a connection that is made at the first one.
+
+    Where it ``remembers`` nothing, being a command, not those that stand in a process alone: nobody
+    would say that they are over, and the service calls people for them by itself.
+    """
+    counter = AlarmCounter(lambda: Store.open(conf.database.url), remembers=remembers)
     counter.start()
     try:
         yield
@@ -71,9 +79,10 @@ class AlarmCounter(logging.Handler):
     """Listens at the one door of alarms and writes what it hears into the record, in a thread of
     its own: whoever calls people waits for no database."""
 
-    def __init__(self, opened: Callable[[], Store]) -> None:
+    def __init__(self, opened: Callable[[], Store], *, remembers: bool = True) -> None:
         super().__init__(logging.WARNING)
         self._opened = opened
+        self._remembers = remembers
         self._store: Store | None = None
         self._news = threading.Event()
         self._heard: Counter[str] = Counter()
@@ -88,6 +97,10 @@ class AlarmCounter(logging.Handler):
         words = record.args if isinstance(record.args, tuple) else ()
         # Other lines of that logger are nobody's call.
         if len(words) != 3 or not isinstance(words[0], AlarmCode):
+            return
+        # What a look told of a slot stands on its record, whoever took it.
+        is_recorded = isinstance(words[1], SlotInState) or words[0] not in _OF_A_PROCESS
+        if not self._remembers and not is_recorded:
             return
         code, about, text = words[0].value, words[1], str(words[2])
         subject = str(about.slot if isinstance(about, SlotInState) else about)

@@ -191,10 +191,22 @@ import sys
 from quarantine import cli
 from quarantine.cli.commands.slots import SlotReconcile
 from quarantine.record.words.reasons import AlarmCode
-from quarantine.rules.alarmbook import alarm
+from quarantine.rules.alarmbook import SlotInState, alarm
+
+SLOT = "cmp1/0000:01:00.0"
+CALLS = {
+    "held": ((SLOT, AlarmCode.HELD, "its host wrote \\033[2J"),),
+    "lasting": (
+        ("Placement", AlarmCode.LISTING_DOUBTED, "it shows nothing"),
+        ("campaign fw1", AlarmCode.RECORD_UNREADABLE, "it does nothing more"),
+        ("keys", AlarmCode.KEY_UNREADABLE, "no such file"),
+        (SlotInState(SLOT, "released"), AlarmCode.RECORD_UNREADABLE, "its host's row"),
+    ),
+}
 
 def run(self, parsed_args):
-    alarm("cmp1/0000:01:00.0", AlarmCode.HELD, "its host wrote \\033[2J")
+    for call in CALLS[parsed_args.host]:
+        alarm(*call)
     return 0
 
 SlotReconcile.run = run
@@ -203,9 +215,10 @@ sys.exit(cli.main(sys.argv[1:]))
 """An act of people that calls people: a process of its own, for pytest sets up logging."""
 
 
-def called(conf: Path) -> list[str]:
+def called(conf: Path, which: str = "held") -> list[str]:
     """What such a command writes to the terminal."""
-    argv = [sys.executable, "-c", CALLING, "--config-file", str(conf), "slot", "reconcile"]
+    argv = [sys.executable, "-c", CALLING, "--config-file", str(conf), "slot"]
+    argv += ["reconcile", "--host", which]
     done = subprocess.run(argv, cwd=TOP, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
     return done.stderr.splitlines()
@@ -216,6 +229,17 @@ def test_whom_a_command_calls_is_seen_where_it_was_typed(ready: Cli, conf: Path)
     assert called(conf) == ["ALARM held cmp1/0000:01:00.0: its host wrote \\x1b[2J"]
     with closing(Store.open(f"sqlite:///{conf.parent}/record.db")) as store:
         assert store.alarm_totals() == {"held": 1}
+
+
+def test_what_no_process_would_say_the_end_of_is_shown_and_not_counted(
+    ready: Cli, conf: Path
+) -> None:
+    """The command ends with its memory, and the service calls people for it by itself. What stands
+    on the slot's record the service ends, and calls nobody for."""
+    assert len(called(conf, "lasting")) == 4
+    with closing(Store.open(f"sqlite:///{conf.parent}/record.db")) as store:
+        lines = [(line.code, line.subject) for line in store.alarm_page(limit=9)]
+    assert lines == [("record-unreadable", "cmp1/0000:01:00.0")]
 
 
 def test_a_command_whose_calls_no_record_takes_says_that_they_are_lost(

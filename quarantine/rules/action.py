@@ -113,7 +113,7 @@ class SlotContext:
     traits: frozenset[str] | None = None
     """All of the slot's traits at the view's generation; None where Placement was not asked."""
     attended_since: datetime | None = None
-    """The service looked at no slot for long, until then: what waited for it is not late. None
+    """No sweep went through for long, until then: what waited for it is not late. None
     where that could change nothing, or no such break is known. No step depends on it."""
     quiet: bool = False
     """A person expects delays there: nobody is called for one. No step depends on it."""

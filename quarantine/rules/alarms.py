@@ -118,7 +118,7 @@ def _overdue(look: Observation) -> str:
 
 
 def _delays(look: Observation, attended: float) -> Iterator[str]:
-    """The gravest first. The service has looked at slots for ``attended`` seconds."""
+    """The gravest first. Sweeps have gone through for ``attended`` seconds, without a break."""
     record, limit = look.record, look.limits.overdue_after
     whole = look.age(record.entered_at)
     here = min(whole, attended)

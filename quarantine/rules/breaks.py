@@ -1,7 +1,8 @@
-"""Breaks: long times in which the service looked at no slot. What waited for it is not late. Pure.
+"""Breaks: long times in which no sweep went through. What waited for the service is not late. Pure.
 
-It was stopped, Placement or the database was away, or our clock was set forward. The sweep notes
-each end of one on the record, so that the worker and commands of people know of it too.
+It was stopped, Placement or the database was away, or our clock was set forward; or Placement's
+listing alone failed: rounds look at open cases then, of all else nobody knows. The sweep notes each
+end of one on the record, so that the worker and commands of people know of it too.
 """
 
 from __future__ import annotations

@@ -13,8 +13,10 @@ from quarantine.record import slots as table
 from quarantine.record.database import rows
 from quarantine.record.words import lifecycle
 from quarantine.record.words.facts import (
+    SWEEP,
     Approved,
     DriveRecord,
+    GoodPass,
     HostRecord,
     Maintenance,
     NewCertificate,
@@ -140,6 +142,10 @@ class Store:
 
     def policy(self, name: str) -> None:
         return None
+
+    def passes(self) -> list[GoodPass]:
+        """The service sweeps: what is overdue did not wait for it alone."""
+        return [GoodPass(SWEEP, NOW, 60.0)]
 
     def history(self, place: Slot, generation: int | None = None) -> list[Any]:
         return []

@@ -115,6 +115,40 @@ def test_no_cloud_is_believed_that_another_user_may_have_written(
         assert "passed over" not in caplog.text
 
 
+@pytest.mark.parametrize("place", ["etc", "home/.config/openstack"])
+def test_a_working_directory_that_is_a_place_of_its_own_is_read_as_that_place(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, place: str
+) -> None:
+    """Whoever goes to the site's directory to look at its clouds.yaml still has a cloud."""
+    here = tmp_path / place
+    here.mkdir(parents=True)
+    file, other = str(here / "clouds.yaml"), str(tmp_path / "other" / "clouds.yaml")
+    Path(file).touch()
+    here.chmod(0o777)
+    # The working directory, a user's, and the site's, as openstacksdk lists them.
+    assert believed([file, other, file], str(here)) == [other, file]
+    assert "passed over" not in caplog.text
+    here.chmod(0o755)
+    assert believed([file, other, file], str(here)) == [file, other, file]
+
+
+def test_a_file_that_others_may_write_to_counts_in_no_working_directory(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The directory is ours, and the file's own mode lets anybody change it."""
+    file = tmp_path / "clouds.yaml"
+    file.touch()
+    files = [str(file), "/etc/openstack/clouds.yaml"]
+    for mode, seen in ((0o644, files), (0o600, files), (0o666, files[1:])):
+        file.chmod(mode)
+        assert believed(files, str(tmp_path)) == seen
+    assert f"{file} is passed over" in caplog.text
+    if os.geteuid() == 0:
+        file.chmod(0o644)
+        os.chown(file, 12345, 0)
+        assert believed(files, str(tmp_path)) == files[1:]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a directory away")
 def test_a_directory_of_another_user_is_not_looked_into(tmp_path: Path) -> None:
     """Nor one whose group writes to it; files elsewhere count all the same."""

@@ -88,12 +88,16 @@ def exemptions(state_dir: Path) -> Exemptions:
 
 def exempt(state_dir: Path, address: str, reason: str, by: str, clock: Clock) -> None:
     """Takes a function out of the gate's care. Raises ``EraserError``, ``OSError``."""
+    # Each start of a guest with a drive loads this module, and needs none of that.
+    from eraser.ownership import turned_away
+
     at = clock.utc()
     with store.locked(state_dir):
         known = exemptions(state_dir).without(address).exemptions
         # The account comes first: what is written without one nobody could explain.
         account(state_dir, AuditEntry(at, by, "exempt", address, "", reason))
         _write(state_dir, Exemptions((*known, Exemption(address, reason, by, at))))
+        turned_away.forget(state_dir, address)
 
 
 def include(state_dir: Path, address: str, reason: str, by: str, clock: Clock) -> None:

@@ -37,10 +37,15 @@ def note(state_dir: Path, book: Book, refused: Iterable[OwnerRefused]) -> None:
     for address, each in new.items():
         owner = book.entry(address).owner
         kept.append(_Kept(each, None if owner is None else owner.let_in))
-    try:
-        replace_whole(_file(state_dir), codec.canonical(_AllKept(tuple(kept))) + b"\n")
-    except OSError:
-        return
+    _write(state_dir, kept)
+
+
+def forget(state_dir: Path, address: str) -> None:
+    """Drops the one at an address that needs no admission any more: its guest may start, and the
+    book will not tell that it did. Needs the gate's lock; raises nothing."""
+    kept = _kept(state_dir)
+    if any(each.refused.address == address for each in kept):
+        _write(state_dir, [each for each in kept if each.refused.address != address])
 
 
 def standing(state_dir: Path, book: Book) -> tuple[OwnerRefused, ...]:
@@ -49,13 +54,23 @@ def standing(state_dir: Path, book: Book) -> tuple[OwnerRefused, ...]:
 
 
 def _standing(state_dir: Path, book: Book) -> tuple[_Kept, ...]:
+    return tuple(each for each in _kept(state_dir) if _still(each, book))
+
+
+def _kept(state_dir: Path) -> tuple[_Kept, ...]:
     path = _file(state_dir)
     try:
-        kept = codec.load(_AllKept, path.read_bytes(), str(path)).kept
+        return codec.load(_AllKept, path.read_bytes(), str(path)).kept
     except (OSError, EraserError):
         # It guards nothing: a damaged one is as good as none.
         return ()
-    return tuple(each for each in kept if _still(each, book))
+
+
+def _write(state_dir: Path, kept: Iterable[_Kept]) -> None:
+    try:
+        replace_whole(_file(state_dir), codec.canonical(_AllKept(tuple(kept))) + b"\n")
+    except OSError:
+        return
 
 
 def _still(kept: _Kept, book: Book) -> bool:

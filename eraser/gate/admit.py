@@ -130,7 +130,7 @@ def _check(
             if refusals:
                 # What can never be good again is told with the next hello, and erased again.
                 book.write(_voided(book.book, refusals))
-                _tell(state_dir, book.book, refusals, starting, clock)
+                _tell(state_dir, book.book, refusals, starting, host)
                 raise refused(starting, " | ".join(map(str, refusals)))
             # Before the answer: a crash in between costs this start, and never lets a second guest
             # in.
@@ -152,22 +152,27 @@ def _tell(
     book: Book,
     refusals: list[rules.StartRefusal],
     starting: Starting,
-    clock: Clock,
+    host: Host,
 ) -> None:
     """People hear of owners that were refused their own drive, by the host's hellos."""
-    owners = [each for each in refusals if each.of_owner]
+    owners = [each for each in refusals if each.of_owner or each.untold]
     if not owners:
         return
     # A guest that is let in does not wait for it to be loaded.
     from eraser.ownership import turned_away
     from eraser.protocol.ticket import OwnerRefused
 
-    at = clock.utc()
-    said = (
-        OwnerRefused(each.address, starting.uuid, starting.name, f"{each.found}; {each.do}", at)
-        for each in owners
-    )
-    turned_away.note(state_dir, book, said)
+    at = host.clock.utc()
+
+    def said(those: list[rules.StartRefusal]) -> list[OwnerRefused]:
+        return [
+            OwnerRefused(each.address, starting.uuid, starting.name, f"{each.found}; {each.do}", at)
+            for each in those
+        ]
+
+    mute = said([each for each in owners if each.untold])
+    untold = turned_away.Untold(tuple(mute), SteadyTime.now(host)) if mute else None
+    turned_away.note(state_dir, book, said([each for each in owners if each.of_owner]), untold)
 
 
 def pci_class(host: Host, address: str) -> str | None:

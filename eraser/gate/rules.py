@@ -63,8 +63,10 @@ class StartRefusal:
     void: str = ""
     """Why the slot's ticket is no good any more; empty where it still may be."""
     of_owner: bool = False
-    """The domain has the slot, and the drive is not as it left it: a person has to look. Not where
-    the drive told of its counters nothing this time: the next start may pass."""
+    """The domain has the slot, and the drive is not as it left it: a person has to look."""
+    untold: bool = False
+    """It has the slot, and the drive did not tell its counters this time. The next start may pass,
+    so a person has to look where none does."""
 
     def __str__(self) -> str:
         return f"{self.address}: {self.found}; {self.do}"
@@ -106,8 +108,9 @@ def admit(facts: SlotFacts, starting: Starting) -> StartAdmission | StartRefusal
     if facts.entry.owner is not None and facts.entry.owner.domain == starting.uuid:
         # Refused by all three ways. What is told is what helps this domain.
         do = _OTHER_DRIVE if owned else _LOOK_FIRST
-        lasts = bool(owned) or not _untold(facts)
-        return StartRefusal(facts.address, owned or away, do, of_owner=lasts)
+        untold = not owned and _untold(facts)
+        found = owned or away
+        return StartRefusal(facts.address, found, do, of_owner=not untold, untold=untold)
     if not facts.adopted and facts.entry.owner is None and facts.entry.ticket is None:
         return _refused(
             facts,

@@ -639,6 +639,42 @@ def test_people_hear_of_an_owner_that_is_refused_its_own_drive(world: World) -> 
     assert turned_away.standing(world.state, world.book) == ()
 
 
+def test_people_hear_of_counters_that_stay_untold_and_not_of_those_of_one_start(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next start may pass; where none does, nobody but the syslog would ever say so."""
+    clock, at = world.host.clock, world.host.clock.boottime()
+    mute = dataclasses.replace(SEEN, counters=None)
+    used = dataclasses.replace(REPORTED, host_write_commands=REPORTED.host_write_commands + 1)
+    world.know(SlotEntry(ADDRESS, owner=owner(rest=REPORTED)))
+
+    def start(minutes: float, seen: DriveSeen) -> list[str]:
+        monkeypatch.setattr(clock, "boottime", lambda: at + 60 * minutes)
+        world.slot(ADDRESS, seen)
+        refused(world, domain(ADDRESS), ADDRESS)
+        return [each.found for each in turned_away.standing(world.state, world.book)]
+
+    assert start(0, mute) == []
+    assert start(1, mute) == [], "somebody tries again at once"
+    (told,) = start(6, mute)
+    assert "log 02h" in told
+    assert start(7, mute) == [told]
+    # What a drive did tell outranks that it does not now.
+    (told,) = start(8, dataclasses.replace(SEEN, counters=used))
+    assert "used while its domain was off" in told
+    assert start(99, mute) == [told]
+    world.slot(ADDRESS)
+    world.check(domain(ADDRESS))
+    entry = world.book.entry(ADDRESS)
+    assert entry.owner is not None
+    world.know(dataclasses.replace(entry, owner=dataclasses.replace(entry.owner, rest=REPORTED)))
+    assert start(100, mute) == [], "it was let in meanwhile"
+    # Another boot's seconds say nothing, but a boot takes its time.
+    monkeypatch.setattr(type(world.host), "boot_id", lambda _host: "another")
+    (told,) = start(0, mute)
+    assert "log 02h" in told
+
+
 def test_a_refusal_that_cannot_be_noted_says_why_all_the_same(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

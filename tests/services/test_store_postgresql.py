@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -43,3 +45,36 @@ class TestPostgresql(ServerSuite):
         assert outcome is None
         assert current(store, SLOT).attempts == 1
         assert "canceling wait for synchronous replication" in caplog.text
+
+    def test_a_commit_that_was_cancelled_leaves_no_cancel_to_the_next_transaction(
+        self, server: Postgresql, url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The cancel is on its way still when the commit is over: it names the connection alone."""
+        monkeypatch.setattr(door, "ANSWER_SECONDS", 1.0)
+        engine = door.make_engine(url)
+        pids: list[object] = []
+
+        def write() -> None:
+            with door.writing(engine) as db:
+                pids.append(db.exec_driver_sql("SELECT pg_backend_pid()").scalar_one())
+                # Without a row there is nothing for a standby to have.
+                db.exec_driver_sql("CREATE TABLE IF NOT EXISTS one_more (number INTEGER)")
+                db.exec_driver_sql("INSERT INTO one_more VALUES (1)")
+
+        write()
+        with server.standby_missing():
+            assert ended(write) is None
+        write()
+        with door.writing(engine) as db:
+            db.exec_driver_sql("DROP TABLE one_more")
+        engine.dispose()
+        assert pids[0] == pids[1] != pids[2]
+
+    def test_where_no_thread_can_be_had_a_commit_is_made_all_the_same(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        record = enrol(store)
+        full = MagicMock(side_effect=RuntimeError("can't start new thread"))
+        monkeypatch.setattr(threading.Thread, "start", full)
+        assert store.amend(record, SlotChanges(attempts=1)).attempts == 1
+        assert "can't start new thread" in caplog.text

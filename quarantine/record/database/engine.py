@@ -174,17 +174,17 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
     :class:`UnfinishedError` where it did not answer to the commit: it may have made it.
     """
     asked = engine.execution_options(writes=True)
-    over = threading.Event()
-    try:
-        with _translated() as doing, asked.begin() as connection:
-            yield connection
-            # What fails from here on is the commit itself.
-            doing.commits = True
-            if engine.dialect.name == "postgresql":
-                its = connection.connection.dbapi_connection, over
-                threading.Thread(target=_cut_short, args=its, name="commit", daemon=True).start()
-    finally:
-        over.set()
+    with (
+        _translated() as doing,
+        asked.connect() as connection,
+        _CommitLimit(connection) as limit,
+        connection.begin(),
+    ):
+        yield connection
+        # What fails from here on is the commit itself.
+        doing.commits = True
+        if engine.dialect.name == "postgresql":
+            limit.begin()
 
 
 @contextlib.contextmanager
@@ -203,15 +203,47 @@ def upgrading(engine: sa.Engine) -> Iterator[sa.Connection]:
         own.dispose()
 
 
-def _cut_short(connection: Any, over: threading.Event) -> None:
+class _CommitLimit:
     """PostgreSQL: a commit waits for a synchronous standby without end, and no timeout of the
     server's counts in a COMMIT (``finish_xact_command`` takes ``statement_timeout`` off first; the
     wait is ``SyncRepWaitForLSN``). A cancel ends the wait: the commit stands on this server, which
     says so with a warning, and is lost if it fails before the standby comes back. What the record
-    forgets so is what one that was restored forgets."""
-    while not over.wait(ANSWER_SECONDS):
-        with contextlib.suppress(Exception):  # it ended just now, or the server is away
-            connection.cancel()
+    forgets so is what one that was restored forgets.
+
+    A cancel names a connection and no statement, and may arrive late: a connection that had one is
+    not used again, else the next transaction on it would be ended."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._over = threading.Event()
+        self._turn = threading.Lock()
+        self._cancels = False
+
+    def __enter__(self) -> _CommitLimit:
+        return self
+
+    def begin(self) -> None:
+        """Once the commit is all that is left to do."""
+        its = (self._connection.connection.dbapi_connection,)
+        try:
+            threading.Thread(target=self._watch, args=its, name="commit", daemon=True).start()
+        except RuntimeError as error:  # as many threads as the process may have
+            LOG.warning("database: expected to limit a commit's time, found %s: it has none", error)
+
+    def _watch(self, driver: Any) -> None:
+        while not self._over.wait(ANSWER_SECONDS):
+            with self._turn:
+                if self._over.is_set():
+                    return
+                self._cancels = True
+            with contextlib.suppress(Exception):  # it ended just now, or the server is away
+                driver.cancel()
+
+    def __exit__(self, *_how: object) -> None:
+        with self._turn:
+            self._over.set()
+        if self._cancels:
+            self._connection.invalidate()
 
 
 def _warned(notice: Any) -> None:

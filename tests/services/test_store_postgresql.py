@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from unittest.mock import MagicMock
 
@@ -78,3 +79,27 @@ class TestPostgresql(ServerSuite):
         monkeypatch.setattr(threading.Thread, "start", full)
         assert store.amend(record, SlotChanges(attempts=1)).attempts == 1
         assert "can't start new thread" in caplog.text
+
+    def test_an_upgrade_waits_for_others_and_for_a_standby_as_long_as_it_takes(
+        self, server: Postgresql, bare_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A dump that takes long would end it."""
+        monkeypatch.setattr(door, "ANSWER_SECONDS", 0.5)
+        engine = door.make_engine(bare_url)
+        done: list[str] = []
+
+        def upgrade() -> None:
+            with door.upgrading(engine) as db:
+                db.exec_driver_sql("CREATE TABLE one_more (number INTEGER)")
+                limit = db.exec_driver_sql("SHOW lock_timeout").scalar_one()
+            done.append(limit)
+
+        upgrades = threading.Thread(target=upgrade, daemon=True)
+        with server.standby_missing():
+            upgrades.start()
+            time.sleep(3.0)
+            waits = not done
+        upgrades.join(20.0)
+        engine.dispose()
+        assert waits
+        assert done == ["0"]

@@ -173,6 +173,12 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
     :class:`UnavailableError` where the database does not answer, and of that
     :class:`UnfinishedError` where it did not answer to the commit: it may have made it.
     """
+    with _transaction(engine, limited=engine.dialect.name == "postgresql") as connection:
+        yield connection
+
+
+@contextlib.contextmanager
+def _transaction(engine: sa.Engine, *, limited: bool) -> Iterator[sa.Connection]:
     asked = engine.execution_options(writes=True)
     with (
         _translated() as doing,
@@ -183,7 +189,7 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
         yield connection
         # What fails from here on is the commit itself.
         doing.commits = True
-        if engine.dialect.name == "postgresql":
+        if limited:
             limit.begin()
 
 
@@ -197,7 +203,7 @@ def upgrading(engine: sa.Engine) -> Iterator[sa.Connection]:
         return
     own = make_engine(engine.url, unhurried=True)
     try:
-        with writing(own) as connection:
+        with _transaction(own, limited=False) as connection:
             yield connection
     finally:
         own.dispose()
@@ -367,7 +373,8 @@ def _prepare_server(connection: Any, *, unhurried: bool) -> None:
     that lost its power."""
     is_postgresql = hasattr(connection, "pgconn")
     if is_postgresql:
-        settings = [f"SET lock_timeout TO '{BUSY_SECONDS:g}s'"]
+        # Said for an upgrade too: the server may have a limit of its own for our user.
+        settings = [f"SET lock_timeout TO '{0 if unhurried else BUSY_SECONDS:g}s'"]
         descriptor = connection.fileno()
         connection.add_notice_handler(_warned)
     else:

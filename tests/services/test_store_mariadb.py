@@ -15,7 +15,7 @@ from alembic import command
 from quarantine.errors import ConflictError, UnavailableError
 from quarantine.record.alarms import AlarmCall
 from quarantine.record.database import engine as door
-from quarantine.record.database import migrate
+from quarantine.record.database import migrate, models
 from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotChanges
 from tests.lab.services.mariadb import Mariadb
@@ -82,6 +82,31 @@ class TestMariadb(ServerSuite):
         store.note_alarms({}, [AlarmCall("late", "CMP1", "\N{FIRE}", NOW, NOW, 1)])
         texts = {line.subject: line.text for line in store.alarm_page(limit=10)}
         assert texts == {"cmp1": "für", "CMP1": "\N{FIRE}"}
+        store.close()
+        engine.dispose()
+
+    def test_tables_whose_foreign_keys_are_texts_are_converted(self, bare_url: str) -> None:
+        """MariaDB converts no end of such a key. The rows stay, and the keys are there again."""
+        store, engine = Store.open(bare_url), door.make_engine(bare_url)
+        store.migrate()
+        tables = [models.campaigns, models.campaign_acts, models.campaign_slots]
+        act = {"version": 1, "at": NOW, "state": "open", "reason": "für"}
+        whose = {"by_user": "u", "by_project": "p", "by_request": "r"}
+        when = {"created_at": NOW, "changed_at": NOW}
+        campaign = {"id": "one", "version": 1, "state": "open", "query": "{}", "reason": "für"}
+        with door.writing(engine) as db:
+            db.execute(sa.insert(models.campaigns).values(keep=0.0, **campaign, **whose, **when))
+            db.execute(sa.insert(models.campaign_acts).values(campaign="one", **act))
+        with door.upgrading(engine) as db, migrate._without_keys_of_text(db):
+            for table in tables:
+                db.exec_driver_sql(f"ALTER TABLE {table.name} CONVERT TO CHARACTER SET latin1")
+        store.migrate()
+        assert collations(engine) == {"utf8mb4_nopad_bin"}
+        with door.reading(engine) as db:
+            assert db.scalar(sa.select(models.campaign_acts.c.reason)) == "für"
+        orphan = sa.insert(models.campaign_acts).values(campaign="none", **act)
+        with pytest.raises(ConflictError), door.writing(engine) as db:
+            db.execute(orphan)
         store.close()
         engine.dispose()
 

@@ -30,6 +30,14 @@ _STAMP: sa.Select[Any] = sa.select(
 
 _OF_TABLES = ("table_schema", "table_name", "table_collation")
 
+_KEYS_OF_TEXT = (
+    "SELECT table_name, constraint_name, column_name, referenced_table_name, referenced_column_name"
+    " FROM information_schema.key_column_usage"
+    " JOIN information_schema.columns USING (table_schema, table_name, column_name)"
+    " WHERE table_schema = DATABASE() AND referenced_table_name IS NOT NULL"
+    " AND collation_name IS NOT NULL"
+)
+
 _LOCK = 0x6E_76_6D_65  # "nvme"; the databases name a lock by a number or by a text
 _LOCK_SECONDS = 60
 
@@ -184,11 +192,27 @@ def _compare_exactly(connection: sa.Connection) -> None:
     here, table, collation = (tables.c[name] for name in _OF_TABLES)
     others = sa.select(table).where(here == sa.func.database(), collation != exact)
     ours = others.where(table.in_(models.metadata.tables)).order_by(table)
-    for name in connection.execute(ours).scalars().all():
-        LOG.warning("the database's table %s has other texts than the rest: it is converted", name)
-        # Both ends of a foreign key that is a text are converted, one after the other.
-        connection.exec_driver_sql("SET SESSION foreign_key_checks = 0")
+    if names := connection.execute(ours).scalars().all():
+        with _without_keys_of_text(connection):
+            for name in names:
+                LOG.warning("the database's table %s has other texts: it is converted", name)
+                connection.exec_driver_sql(
+                    f"ALTER TABLE `{name}` CONVERT TO CHARACTER SET utf8mb4 COLLATE {exact}"
+                )
+
+
+@contextlib.contextmanager
+def _without_keys_of_text(connection: sa.Connection) -> Iterator[None]:
+    """Both ends of a foreign key that is a text (``campaigns.id``) have one collation, and only one
+    end is converted at a time. MariaDB refuses that, also where such keys are not checked (1833);
+    MySQL wants both ends converted before it checks them again. So there is no such key meanwhile.
+    """
+    keys = connection.exec_driver_sql(_KEYS_OF_TEXT).all()
+    for table, key, *_ends in keys:
+        connection.exec_driver_sql(f"ALTER TABLE `{table}` DROP FOREIGN KEY `{key}`")
+    yield
+    for table, key, column, other, its in keys:
         connection.exec_driver_sql(
-            f"ALTER TABLE `{name}` CONVERT TO CHARACTER SET utf8mb4 COLLATE {exact}"
+            f"ALTER TABLE `{table}` ADD CONSTRAINT `{key}`"
+            f" FOREIGN KEY (`{column}`) REFERENCES `{other}` (`{its}`)"
         )
-        connection.exec_driver_sql("SET SESSION foreign_key_checks = 1")

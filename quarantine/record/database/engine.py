@@ -35,7 +35,8 @@ BUSY_SECONDS = 30.0
 
 ANSWER_SECONDS = 60.0
 """For a server that lives and does not answer: it may wait for a standby, for another node or for
-room on its disk. Longer than :data:`BUSY_SECONDS`, of whose end it tells by itself."""
+room on its disk. Longer than :data:`BUSY_SECONDS`, of whose end it tells by itself. Of MariaDB and
+MySQL that is each answer; of PostgreSQL, whose driver reads without a limit, a commit's alone."""
 
 CONNECT_SECONDS = 10
 """For a database server that does not answer; the loop comes again by itself."""
@@ -367,10 +368,13 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
 
 
 def _prepare_server(connection: Any, *, unhurried: bool) -> None:
-    """Nobody waits for ever: not for a row that a transaction of others has, which may stand still
-    (PostgreSQL has no limit, MariaDB 50 s), not for a table or server that others locked for a
-    backup (MariaDB: a day, MySQL: a year; 1205 too, and a commit is undone), and not for a machine
-    that lost its power."""
+    """Nobody waits for ever for a row that a transaction of others has, which may stand still
+    (PostgreSQL has no limit, MariaDB 50 s), for a table or server that others locked for a backup
+    (MariaDB: a day, MySQL: a year; 1205 too, and a commit is undone), or for a machine that lost
+    its power.
+
+    A PostgreSQL that stands still itself (a stopped process, a disk that hangs) is waited for while
+    its machine's kernel acknowledges what we send."""
     is_postgresql = hasattr(connection, "pgconn")
     if is_postgresql:
         # Said for an upgrade too: the server may have a limit of its own for our user.

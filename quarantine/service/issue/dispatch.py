@@ -83,7 +83,7 @@ class Dispatcher:
         above = self._above(record, host)
         if isinstance(above, _Wait):
             return self._note_wait(record, above.reason)
-        record = self._readable(above, host)
+        record = self._readable(self._signed(above), host)
         order = self._prepare(record, host)
         if isinstance(order, _Wait):
             return self._note_wait(record, order.reason)
@@ -106,8 +106,7 @@ class Dispatcher:
         """The case with a generation that its host still takes.
 
         A host that accepted an order which this record does not know, of the same generation or a
-        greater one, would refuse ours for ever: the record was lost, or is a backup's, or its
-        order was voided (by a new signing key).
+        greater one, would refuse ours for ever: the record was lost, or is a backup's.
         """
         # An order of this slot that the host took, and that is not the one on record.
         accepted = next(
@@ -137,6 +136,26 @@ class Dispatcher:
         after = self.store.amend(record, changes, note=reason)
         alarm(record.slot, AlarmCode.RECORD_BEHIND, reason)
         return after
+
+    def _signed(self, record: SlotRecord) -> SlotRecord:
+        """The case in another generation where no key of ours signed its order: the key was
+        replaced, and hosts take one order per generation. Nothing was forgotten: its user stays."""
+        if record.order_token is None:
+            return record
+        try:
+            self._payload(record.order_token)
+        except BadWireError as error:
+            reason = (
+                f"no key of ours signed order {record.order_id}: was the key replaced, and the "
+                "former one not named? The host gets another order"
+            )
+            LOG.warning("%s: %s (%s)", record.slot, reason, error)
+            return self.store.amend(record, SlotChanges(new_case=True), note=reason)
+        return record
+
+    def _payload(self, token: str) -> bytes:
+        keys = (self.key.public, *self.former)
+        return signing.verify_any(token, keys, ORDER_TYPE, "order")[1]
 
     def _readable(self, record: SlotRecord, host: HostRecord | None) -> SlotRecord:
         """The case in another generation where its host was set back to a release that cannot read
@@ -195,9 +214,7 @@ class Dispatcher:
         if record.order_token is None:
             return None
         try:
-            keys = (self.key.public, *self.former)
-            _key, payload = signing.verify_any(record.order_token, keys, ORDER_TYPE, "order")
-            order = codec.load(EraseOrder, payload, "order")
+            order = codec.load(EraseOrder, self._payload(record.order_token), "order")
         except BadWireError as error:
             LOG.warning("%s: giving a new order, the stored one is no good: %s", record.slot, error)
             return None

@@ -26,6 +26,7 @@ from eraser.protocol.transport.signing import PrivateKey
 from eraser.state.hostcard import order_file
 from quarantine.errors import ConflictError, RefusedError, UnavailableError
 from quarantine.record.words.facts import SlotChanges
+from quarantine.record.words.reasons import AlarmCode
 from quarantine.record.words.states import State
 from quarantine.service.issue.dispatch import LEAD, Dispatcher
 from tests.unit.quarantine.service.inbound.plane import INCARNATION, Plane, host_of
@@ -103,6 +104,29 @@ def test_after_a_lost_record_orders_go_on_above_what_the_host_accepted(
     # Its own order is no reason to go on: the same one comes again.
     greet(plane, state)
     assert plane.dispatcher.order(plane.record()).order_token == again.order_token
+
+
+@pytest.mark.parametrize("took", [True, False], ids=["hello first", "order first"])
+def test_an_order_of_a_key_that_was_replaced_is_no_case_that_was_forgotten(
+    plane: Plane, tmp_path: Path, caplog: pytest.LogCaptureFixture, took: bool
+) -> None:
+    """Without ``former_keys`` it is void, and its host took it: no second one of its generation."""
+    state = host_of(plane, tmp_path / "host")
+    plane.ordered()
+    plane.store.amend(plane.record(), SlotChanges(consumer="its-user"))
+    of_old = state.accept(plane.record().order_token or "")
+    if took:
+        greet(plane, state)
+    plane.dispatcher.key = PrivateKey.generate()
+    again = plane.dispatcher.order(plane.record())
+    assert again.generation == of_old.generation + 1
+    greet(plane, state)
+    after = plane.dispatcher.order(plane.record())
+    assert after.order_token == again.order_token
+    assert after.consumer == "its-user", "nobody else had the drive"
+    assert "no key of ours signed" in caplog.text
+    assert any("no key of ours signed" in each.reason for each in plane.store.history(SLOT))
+    assert AlarmCode.RECORD_BEHIND.value not in caplog.text
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["on record", "record lost"])

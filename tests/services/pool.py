@@ -146,6 +146,11 @@ class Pool:
             orphan_guests=orphan_guests,
         )
 
+    def mend_broker(self) -> None:
+        """It answers again, and the seconds are over in which nothing is tried after a failure."""
+        self.dispatcher.broken = False
+        self.reconciler = self.new_reconciler()
+
     def greet(self, life: str) -> None:
         """The slot's host is registered in this life, and says that its gate stands."""
         host = self.slot.host

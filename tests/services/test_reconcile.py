@@ -327,7 +327,7 @@ def test_a_record_restored_from_before_a_tenant_does_not_finish_the_old_case(
     pool.dispatcher.broken = night is State.QUARANTINED
     with contextlib.suppress(UnavailableError):
         pool.reconciler.look(pool.slot)
-    pool.dispatcher.broken = False
+    pool.mend_broker()
     if night is State.CERTIFIED:
         pool.certify()
     assert pool.record.state is night
@@ -705,7 +705,7 @@ def test_a_broker_that_is_down_costs_time_only(pool: Pool) -> None:
     outcomes = pool.reconciler.sweep()
     assert [o.error for o in outcomes if o.slot == pool.slot] == ["the broker does not answer"]
     assert pool.record.state is State.QUARANTINED
-    pool.dispatcher.broken = False
+    pool.mend_broker()
     pool.reconciler.sweep()
     assert pool.record.state is State.ERASING
 

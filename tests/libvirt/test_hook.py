@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from eraser.protocol.ticket import Defence, DefenceStanding
+from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding
 from tests.lab.libvirt.libvirt import HOOKS
-from tests.libvirt.host import OUR_HOOK, Host
+from tests.lab.services.process import wait_until
+from tests.libvirt.host import OUR_HOOK, PATIENCE, Host
 
 DRIVES = 3
 
@@ -102,8 +103,15 @@ def test_a_hook_that_came_after_the_daemon_looked_is_told(host: Host) -> None:
 @pytest.mark.usefixtures("gate")
 def test_the_hello_carries_it(host: Host) -> None:
     host.compute.sh(f"rm -r {HOOKS}")
-    testimony = host.control.hello().gate
-    assert testimony is not None
-    standing = {seen.defence: seen for seen in testimony.defences}
+    standing: dict[Defence, DefenceSeen] = {}
+
+    def is_known() -> bool:
+        testimony = host.control.hello().gate
+        assert testimony is not None
+        standing.update((seen.defence, seen) for seen in testimony.defences)
+        return standing[Defence.HOOK].standing is not DefenceStanding.UNKNOWN
+
+    # A busy machine leaves the look no time, and then it says so.
+    wait_until(is_known, "a word on the hook", PATIENCE)
     assert standing[Defence.HOOK].standing is DefenceStanding.ABSENT
     assert "host-setup" in standing[Defence.HOOK].detail

@@ -34,7 +34,7 @@ PROGRAMS = {"nvme-eraser": "eraser.cli", "nvme-quarantine": "quarantine.cli"}
 
 JOURNALED = """
 Again Allocated Allocating AttemptOver Began Changing Drawn Fingerprinted Freed Identified
-Inspected Intent Keyed Loosened Mapped MethodDone Narrowed Planned Planted Resumed Restored
+Inspected Intent Keyed Loosened Mapped MethodDone Narrowed Planned Planted Resumed Restored Risking
 Revoked Seeded SeenRunning Sent Spent Unlocked Uprooted Verified Visited WasReset
 """
 """Kinds of entries in journals that hosts have on disk: a case goes on after an upgrade."""

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -218,7 +219,9 @@ def test_a_signal_while_fio_is_started_ends_it(
         def __init__(self, *argv: Any, **options: Any) -> None:
             super().__init__(*argv, **options)
             started.append(self.pid)
-            os.kill(os.getpid(), signal.SIGTERM)
+            # To this thread: the runner of the tests has others, which do not block it, while the
+            # bench has one.
+            signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
 
     monkeypatch.setattr(subprocess, "Popen", Signalled)
     with pytest.raises(BenchInterrupted), interruptible():

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from eraser.agent.bounded_probes import BoundedProbes
-from eraser.defences import facts, hostrules, leftout, setup, sightings, standing
+from eraser.defences import assessment, facts, hostrules, setup, sightings, uncovered
 from eraser.errors import EraserError
 from eraser.host import domains
 from eraser.host.functions import NVME_CLASS
@@ -93,14 +93,15 @@ class GateStatus:
         """How each defence stands."""
         found = self._looks.take({"defences": self._defences}, LOOK_SECONDS)
         return found.get("defences") or tuple(
-            standing.unknown(defence, f"no answer within {LOOK_SECONDS:g} s") for defence in Defence
+            assessment.unknown(defence, f"no answer within {LOOK_SECONDS:g} s")
+            for defence in Defence
         )
 
     def _defences(self) -> tuple[DefenceSeen, ...]:
         try:
             made = setup.load(self._state_dir)
         except EraserError as error:
-            return tuple(standing.unknown(defence, error) for defence in Defence)
+            return tuple(assessment.unknown(defence, error) for defence in Defence)
         seen = self._sightings()
         slots = () if made is None else made.slots
         drift = functools.partial(self._drift, slots)
@@ -122,7 +123,7 @@ class GateStatus:
 
     def _drift(self, slots: tuple[str, ...]) -> tuple[str, ...]:
         missing = hostrules.check(slots, self._host.root)
-        line = leftout.find(self._host, self._state_dir, slots).line
+        line = uncovered.find(self._host, self._state_dir, slots).line
         return (*missing, line) if line else missing
 
     def _domains(self, book: Book, exempt: frozenset[str]) -> tuple[DomainSeen, ...]:
@@ -207,7 +208,7 @@ def _not_known(seen: tuple[DefenceSeen, ...], why: str) -> tuple[DefenceSeen, ..
     """A gate that lets nobody in is no defence to offer drives behind, nor is one of which nobody
     can tell who got past it."""
     return tuple(
-        standing.unknown(Defence.HOOK, why)
+        assessment.unknown(Defence.HOOK, why)
         if each.defence is Defence.HOOK and each.standing is DefenceStanding.PRESENT
         else each
         for each in seen

@@ -15,7 +15,7 @@ from eraser.case.session import CaseSession
 from eraser.controller.nvme import Controller
 from eraser.controller.passthru import SANITIZE_NAMESPACE, CommandError
 from eraser.controller.spec import SanitizeLog, SanitizeState
-from eraser.drive import optional
+from eraser.drive import optionalquestions
 from eraser.erase.sanitize import SPROG_FULL, Watchdog
 from eraser.errors import DriveError
 
@@ -75,7 +75,7 @@ def _listed(controller: Controller) -> tuple[int, ...]:
     tells what is wrong with the list. Raises :class:`DriveError` where there is none of these."""
     what = "allocated namespaces"
     with contextlib.suppress(DriveError):
-        found = optional.ask(controller, what, controller.allocated_namespaces)
+        found = optionalquestions.ask(controller, what, controller.allocated_namespaces)
         if found is not None:
             return found
     return controller.active_namespaces()
@@ -87,7 +87,7 @@ def _running(controller: Controller, nsids: tuple[int, ...]) -> dict[int, Saniti
     for nsid in nsids:
         tell = functools.partial(controller.sanitize_log, nsid)
         try:
-            raw = optional.ask(controller, what, tell)
+            raw = optionalquestions.ask(controller, what, tell)
         except CommandError:
             # Refused, by a drive that has no such log of a namespace.
             continue

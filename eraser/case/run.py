@@ -12,13 +12,7 @@ from pathlib import Path
 
 from eraser import VERSION, build
 from eraser.case import (
-    erase as case_erase,
-)
-from eraser.case import (
-    features as case_features,
-)
-from eraser.case import (
-    looks,
+    drivefacts,
     namespacesanitize,
     probes,
     resets,
@@ -26,6 +20,12 @@ from eraser.case import (
     subsystem,
     unlock,
     verify,
+)
+from eraser.case import (
+    erase as case_erase,
+)
+from eraser.case import (
+    features as case_features,
 )
 from eraser.case.entries import Began, CommandEntry, Inspected, Planned, Resumed
 from eraser.case.namespaces import attaching, changing, temporary
@@ -286,7 +286,7 @@ def _inspect(session: CaseSession) -> None:
         namespacesanitize.wait(session)
     state, problems = None, list[str]()
     try:
-        found = looks.look(session)
+        found = drivefacts.read(session)
     except DriveError as error:
         # A drive that leaves one question unanswered is erased all the same, then held: the last
         # look asks again.
@@ -334,7 +334,7 @@ def _look_again(session: CaseSession, ending: Ending) -> AfterLook:
         # Each look has its own try: what one of them meets hides nothing of the other.
         # A drive that may be another's, or in which a command of ours may be running yet, is told
         # nothing that it keeps.
-        told = looks.look(session, named=ending.ours and session.state.changing is None)
+        told = drivefacts.read(session, named=ending.ours and session.state.changing is None)
         found = _with_registers(told, session.state.mapped)
         identity = controller.identity()
         if session.state.identity is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
-from eraser.case import looks, resources
+from eraser.case import drivefacts, resources
 from eraser.case.entries import Sent, Unlocked
 from eraser.case.namespaces.attaching import attach, look_anew
 from eraser.case.session import CaseSession
@@ -69,7 +69,7 @@ def unlock_attached(session: CaseSession, nsids: Collection[int]) -> None:
     if not nsids or not controller.identify().can_reserve:
         return
     paths = {nsid: path for nsid, path in session.hold.paths.items() if nsid in nsids}
-    name = looks.namer(session)
+    name = drivefacts.namer(session)
     try:
         told = [
             sensible("reservations", partial(reservation, controller, nsid, path, name), None, [])
@@ -102,7 +102,7 @@ def unlock_late(session: CaseSession) -> None:
     if not session.state.locked:
         return
     try:
-        found = looks.look(session)
+        found = drivefacts.read(session)
     except DriveError as error:
         # As in the inspection: it is erased all the same, then held, for the last look asks again.
         session.tell(0.0, str(error))

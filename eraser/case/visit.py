@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from eraser.case import asking, resets
+from eraser.case import guestcommands, resets
 from eraser.case.entries import Visited
 from eraser.case.namespaces import rearranging
 from eraser.case.probes import make_readable, namespaces_to_read
@@ -20,7 +20,7 @@ from eraser.errors import DriveError
 from eraser.media.blocks import BLOCK
 from eraser.media.iocommand import Namespace
 from eraser.media.passread import PassthroughReader, Patience
-from eraser.proof.left import UNTOLD, Left
+from eraser.proof.erasedvalues import UNTOLD, ErasedValues
 from eraser.proof.plan import NamespacePlan, VerifyPlan
 from eraser.proof.sampling import share
 from eraser.proof.visit import LARGE, CutOffError, Visitor
@@ -123,7 +123,7 @@ def between(session: CaseSession, place: int) -> None:
             for name, way in ways:
                 _repeat(session, undone, name, way)
             session.clock.sleep(PAUSE)
-            undone += asking.ask(session)
+            undone += guestcommands.send(session)
             # Writes follow, so who came since and which drive it is are asked first.
             session.recheck()
             pools = _probes(session, undone)
@@ -173,7 +173,7 @@ def _repeat(
 
 
 def after(
-    session: CaseSession, plan: VerifyPlan, left: Mapping[NamespacePlan, Left], unreset: str
+    session: CaseSession, plan: VerifyPlan, left: Mapping[NamespacePlan, ErasedValues], unreset: str
 ) -> None:
     """What reads alone, after the last method. ``left`` is what the first reading found. The
     function was reset just before; ``unreset`` is why it was not, where it was not. Raises
@@ -193,7 +193,7 @@ def after(
     # The shutdown after the last method came with the reset before the first reading.
     if state.reset is None or not state.reset.announced:
         undone.append(SHUTDOWN)
-    undone += asking.ask(session)
+    undone += guestcommands.send(session)
     idle = _leave_idle(session)
     pools = {namespace: plan.again(namespace) for namespace in plan.namespaces}
     acts = _visit(session, pools, Visitor.read, undone, _Seen(), left)
@@ -221,7 +221,7 @@ def _visit(
     play: Callable[[Visitor], None],
     undone: list[str],
     seen: _Seen,
-    left: Mapping[NamespacePlan, Left] = MappingProxyType({}),
+    left: Mapping[NamespacePlan, ErasedValues] = MappingProxyType({}),
     *,
     writable: bool = False,
 ) -> list[ActRecord]:

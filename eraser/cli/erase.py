@@ -8,8 +8,7 @@ import socket
 from pathlib import Path
 
 from eraser.case.run import run_case
-from eraser.cli import meant as cli_meant
-from eraser.cli import policyfile
+from eraser.cli import expecteddrive, policyfile
 from eraser.cli.output import Summary, add_format, exit_code, read_file, show, stderr_progress
 from eraser.errors import BadInputError, BusyError, EraserError
 from eraser.host.sysfs import Host
@@ -41,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
         help="what the drive should look like (inspect --save); decides fit, not the erase",
     )
     policyfile.add_argument(parser, "methods, verification, limits (JSON)")
-    cli_meant.add_arguments(parser)
+    expecteddrive.add_arguments(parser)
     parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE_DIR, metavar="DIR")
     parser.add_argument("--run-dir", type=Path, default=DEFAULT_RUN_DIR, metavar="DIR")
     parser.add_argument("--host", default="", metavar="NAME", help="in the report (this host's)")
@@ -107,9 +106,13 @@ def _request(arguments: argparse.Namespace) -> CaseRequest:
             policy = dataclasses.replace(policy, quirks=(*policy.quirks, said))
     except ValueError as error:
         raise BadInputError(f"time limits: {error}") from error
-    meant = cli_meant.meant(arguments, slot.address)
+    expected = expecteddrive.chosen(arguments, slot.address)
     return CaseRequest(
-        slot=slot, identity=meant.identity, profile=profile, policy=policy, serial=meant.serial
+        slot=slot,
+        identity=expected.identity,
+        profile=profile,
+        policy=policy,
+        serial=expected.serial,
     )
 
 

@@ -12,16 +12,16 @@ from pathlib import Path
 import eraser
 from eraser.cli.output import add_format, show
 from eraser.defences import (
-    dropped,
+    assessment,
+    diskscanners,
     facts,
     hostrules,
-    leftout,
     reloads,
-    seekers,
+    removedslots,
     selinux,
     setup,
     sightings,
-    standing,
+    uncovered,
     views,
 )
 from eraser.errors import BadInputError, EraserError
@@ -64,7 +64,7 @@ class _Plan:
     """All files of ours, also those that are as they should be."""
     left_out: str
     """Slots that the gate knows and that are not named; empty where there are none."""
-    drops: dropped.Drops
+    drops: removedslots.Drops
     """What persons took from host-setup, this run's too."""
     left: tuple[str, ...]
     """Commands that an earlier run left undone: they are due again, though their files are
@@ -172,7 +172,7 @@ def _plan(arguments: argparse.Namespace, before: setup.Setup | None) -> _Plan:
     if arguments.disable_cloud_init:
         changes.append(hostrules.cloud_init_off(root))
         off = ("cloud-init",)
-    found = seekers.found(host)
+    found = diskscanners.found(host)
     warnings += [each.line for each in found.programs if each.name not in off]
     warnings += found.unclear
     drops, missed, asked = _left_out(arguments, before)
@@ -198,7 +198,7 @@ def _plan(arguments: argparse.Namespace, before: setup.Setup | None) -> _Plan:
 
 def _left_out(
     arguments: argparse.Namespace, before: setup.Setup | None
-) -> tuple[dropped.Drops, str, list[str]]:
+) -> tuple[removedslots.Drops, str, list[str]]:
     """What persons dropped; of NVMe drives that are not named which are slots, in words; and all
     that is to be told of those."""
     host, state_dir = Host(arguments.root), _state_dir(arguments)
@@ -207,12 +207,12 @@ def _left_out(
     fewer = set(before.slots if before and arguments.fewer else ()) - given
     try:
         drops = drops.renewed(state_dir, given, fewer)
-        found = leftout.find(host, state_dir, given, drops)
+        found = uncovered.find(host, state_dir, given, drops)
         if arguments.fewer:
             # Also what the gate alone knows: an earlier release wrote down nobody's word.
             fewer.update(found.slots)
             drops = drops.renewed(state_dir, given, fewer)
-            found = leftout.find(host, state_dir, given, drops)
+            found = uncovered.find(host, state_dir, given, drops)
             # A guest's drive is there: nobody's word makes that none.
             fewer.difference_update(found.slots)
             drops = drops.renewed(state_dir, {*given, *found.slots}, ())
@@ -223,21 +223,21 @@ def _left_out(
     return drops, found.line, [each for each in (taken, found.line, found.question) if each]
 
 
-def _drops(arguments: argparse.Namespace) -> dropped.Drops:
+def _drops(arguments: argparse.Namespace) -> removedslots.Drops:
     """Those of the runs before; none where they are damaged."""
     try:
-        return dropped.load(_state_dir(arguments))
+        return removedslots.load(_state_dir(arguments))
     except BadInputError:
-        return dropped.Drops()  # this run writes them anew
+        return removedslots.Drops()  # this run writes them anew
 
 
-def _keep_drops(arguments: argparse.Namespace, drops: dropped.Drops) -> None:
+def _keep_drops(arguments: argparse.Namespace, drops: removedslots.Drops) -> None:
     try:
-        same = dropped.load(_state_dir(arguments)) == drops
+        same = removedslots.load(_state_dir(arguments)) == drops
     except BadInputError:
         same = False
     if not same:
-        dropped.save(_state_dir(arguments), drops)
+        removedslots.save(_state_dir(arguments), drops)
 
 
 def _tell_plan(arguments: argparse.Namespace, plan: _Plan) -> None:
@@ -390,7 +390,7 @@ def _remember(
         # Before anybody is told: a run that is cut off in between has seen it all the same.
         _keep_sightings(arguments, earlier, seen)
         # A daemon that is known to call the hook is left alone.
-        if standing.loaded(seen).standing is not DefenceStanding.PRESENT:
+        if assessment.loaded(seen).standing is not DefenceStanding.PRESENT:
             told = setup.tell(Host(root))
             # Those that are told now are all that run.
             made = replace(made, told=told)
@@ -407,7 +407,7 @@ def _sightings(arguments: argparse.Namespace) -> sightings.Sightings:
 
 
 def _keep_sightings(
-    arguments: argparse.Namespace, earlier: sightings.Sightings, seen: standing.LibvirtSeen
+    arguments: argparse.Namespace, earlier: sightings.Sightings, seen: assessment.LibvirtSeen
 ) -> None:
     """Writes down which hook files are there, as this host and each daemon sees them."""
     # The time after the look: whoever starts from then on finds what was there.

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from eraser.defences import seekers, selinux, standing, views
+from eraser.defences import assessment, diskscanners, selinux, views
+from eraser.defences.assessment import DaemonSeen, FileSeen, LibvirtSeen, WatcherSeen
 from eraser.defences.setup import Setup
 from eraser.defences.sightings import Sightings
-from eraser.defences.standing import DaemonSeen, FileSeen, LibvirtSeen, WatcherSeen
 from eraser.errors import EraserError
 from eraser.gate import hookfile
 from eraser.host import daemons, iommu, proc
@@ -72,24 +72,24 @@ def defences_seen(
         _all_seen(host)
         libvirt = look_at_libvirt(host, run_dir, setup, sightings)
         _remember(libvirt, Apart() if apart is None else apart)
-        return standing.hook(libvirt), standing.loaded(libvirt)
+        return assessment.hook(libvirt), assessment.loaded(libvirt)
 
     def patch() -> DefenceSeen:
         _all_seen(host)
-        return standing.patch(_nova_computes(host))
+        return assessment.patch(_nova_computes(host))
 
     try:
         hook, loaded = both()
     except (OSError, EraserError) as error:
         # Both rest on the same look, so both are unknown with it.
-        hook = standing.unknown(Defence.HOOK, error)
-        loaded = standing.unknown(Defence.LOADED, error)
+        hook = assessment.unknown(Defence.HOOK, error)
+        loaded = assessment.unknown(Defence.LOADED, error)
     return (
         hook,
         loaded,
         _or_unknown(Defence.PATCH, patch),
         _or_unknown(Defence.RULES, lambda: _rules(host, setup, drift)),
-        _or_unknown(Defence.WATCHER, lambda: standing.watcher(look_at_watcher(run_dir))),
+        _or_unknown(Defence.WATCHER, lambda: assessment.watcher(look_at_watcher(run_dir))),
     )
 
 
@@ -115,9 +115,9 @@ def _remember(libvirt: LibvirtSeen, apart: Apart) -> None:
 
 def _rules(host: Host, setup: Setup | None, drift: Callable[[], tuple[str, ...]]) -> DefenceSeen:
     if setup is None:
-        return standing.rules(None, ())
-    found = seekers.found(host)
-    return standing.rules(
+        return assessment.rules(None, ())
+    found = diskscanners.found(host)
+    return assessment.rules(
         setup.slots,
         drift(),
         setup.pending,
@@ -130,13 +130,13 @@ def _or_unknown(defence: Defence, look: Callable[[], DefenceSeen]) -> DefenceSee
     try:
         return look()
     except (OSError, EraserError) as error:
-        return standing.unknown(defence, error)
+        return assessment.unknown(defence, error)
 
 
-def _nova_computes(host: Host) -> tuple[standing.NovaComputeSeen, ...]:
+def _nova_computes(host: Host) -> tuple[assessment.NovaComputeSeen, ...]:
     running = tuple(proc.processes(host))
     seen = [
-        standing.NovaComputeSeen(
+        assessment.NovaComputeSeen(
             process.pid, daemons.patches(host, process), daemons.age(host, process)
         )
         for process in daemons.nova_computes(host, running)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from eraser.defences import bootimages, mdadmconf, seekers
+from eraser.defences import bootimages, diskscanners, mdadmconf
 from eraser.errors import BadInputError, EraserError
 from eraser.gate import hookfile
 from eraser.protocol.identity import pci_address
@@ -113,7 +113,7 @@ def plan(addresses: Iterable[str], root: Path = Path("/")) -> list[FileChange]:
         # A multipathd that does not run reads it when it starts.
         running = (root / "run/multipathd.pid").exists()
         reload = ("multipathd reconfigure",) if running else ()
-        changes.append(_change(root, seekers.MULTIPATH_CONF, multipath_conf(), reload))
+        changes.append(_change(root, diskscanners.MULTIPATH_CONF, multipath_conf(), reload))
     if _installed(root, "/etc/lvm", "/usr/sbin/lvm", "/sbin/lvm"):
         text = lvm_local(_text(root, LVM_LOCAL) or "", _text(root, LVM_CONF) or "", slots)
         changes.append(_change(root, LVM_LOCAL, text, _initramfs(root)))
@@ -202,9 +202,9 @@ def hook(settings: hookfile.HookSettings | None, root: Path = Path("/")) -> File
 
 def cloud_init_off(root: Path = Path("/")) -> FileChange:
     """The file that keeps cloud-init from running at all. A person's own is left as it is."""
-    before = _text(root, seekers.CLOUD_INIT_OFF)
+    before = _text(root, diskscanners.CLOUD_INIT_OFF)
     text = "Written by 'nvme-eraser host-setup --disable-cloud-init'.\n"
-    return _change(root, seekers.CLOUD_INIT_OFF, text if before is None else before, ())
+    return _change(root, diskscanners.CLOUD_INIT_OFF, text if before is None else before, ())
 
 
 def check(addresses: Iterable[str], root: Path = Path("/")) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from eraser.defences import standing
-from eraser.defences.standing import FileSeen, ViewSeen
+from eraser.defences import assessment
+from eraser.defences.assessment import FileSeen, ViewSeen
 from eraser.gate import hookfile
 from eraser.gate.hookfile import HookSettings
 from eraser.host import proc
@@ -39,7 +39,7 @@ def view(host: Host, root: str, settings: HookSettings | None) -> ViewSeen:
     }
     loaded = {path: _reached(host, root, path) for path in library}
     return ViewSeen(
-        directories={path: _lstat(host.path(f"{root}{path}")) for path in standing.DIRECTORIES},
+        directories={path: _lstat(host.path(f"{root}{path}")) for path in assessment.DIRECTORIES},
         file=file,
         data=data,
         programs={path: _reached(host, root, path) for path in programs},

@@ -25,7 +25,7 @@ from eraser.controller.passthru import (
 )
 from eraser.controller.registers import Registers
 from eraser.controller.spec import IdentifyController, IdentifyNamespace
-from eraser.drive import atasecurity, firmware, hostidentifier, optional, statelogs, tcg
+from eraser.drive import atasecurity, firmware, hostidentifier, optionalquestions, statelogs, tcg
 from eraser.drive.reservations import reservations
 from eraser.errors import DriveError
 from eraser.protocol.condition import (
@@ -201,7 +201,7 @@ def flexible(controller: Controller, identify: IdentifyController) -> FlexibleRe
     what = "the capabilities of the primary controller"
     cdw10 = identify.controller_id << 16 | CNS_PRIMARY_CAPABILITIES
     length = spec.IDENTIFY_BYTES
-    raw = optional.ask(
+    raw = optionalquestions.ask(
         controller, what, lambda: _ask(controller, IDENTIFY, length, what, cdw10=cdw10)
     )
     return None if raw is None else statelogs.flexible(raw)
@@ -227,7 +227,7 @@ def _password(controller: Controller) -> atasecurity.Password:
     """Of a drive that does not end one of these questions nobody knows of any."""
 
     def ask(protocol: int, length: int, what: str) -> bytes | None:
-        return optional.ask(
+        return optionalquestions.ask(
             controller, what, lambda: _security(controller, protocol, 0, length, what)
         )
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from eraser.controller.nvme import Controller
 from eraser.controller.passthru import CommandError
 from eraser.controller.spec import IdentifyController, IdentifyNamespace
-from eraser.drive import hostidentifier, inquiry, optional
+from eraser.drive import hostidentifier, inquiry, optionalquestions
 from eraser.errors import DriveError
 from eraser.protocol.profile import NVM_COMMAND_SET, NamespaceLayout
 from eraser.protocol.report import ControllerFacts, NamespaceId
@@ -102,7 +102,7 @@ def command_sets(
     found: dict[int, int] = {}
     for nsid, _namespace in namespaces:
         tell = functools.partial(controller.command_set, nsid)
-        told = optional.ask(controller, "the descriptors of namespaces", tell)
+        told = optionalquestions.ask(controller, "the descriptors of namespaces", tell)
         if told is not None:
             found[nsid] = told
     return found

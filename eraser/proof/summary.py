@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Sequence
 
-from eraser.proof import counted
+from eraser.proof import probecount
 from eraser.proof.plan import NamespacePlan, VerifyPlan
 from eraser.proof.sampling import drawn
 from eraser.proof.tally import Tally, VerificationResult
@@ -43,8 +43,8 @@ def summarise(
         canaries_checked=canaries - lost_canaries - sum(c for c, _f in beyond),
         fingerprints_taken=taken,
         fingerprints_checked=taken - lost_prints - sum(f for _c, f in beyond) - sum(hidden),
-        compared=counted.compared(plan, hidden),
-        canaries_counted=counted.canaries(
+        compared=probecount.compared(plan, hidden),
+        canaries_counted=probecount.canaries(
             plan, [t.canaries_unreadable + c for t, (c, _f) in zip(tallies, beyond, strict=True)]
         ),
         incomplete=stopped,

@@ -142,7 +142,7 @@ class VerificationResult:
     fingerprints_checked: int
     compared: int
     """Blocks looked at before the erase that the fingerprints speak for, blank ones included: as
-    many as count wherever a remainder lies (:mod:`eraser.proof.counted`)."""
+    many as count wherever a remainder lies (:mod:`eraser.proof.probecount`)."""
     canaries_counted: int
     """The same of the canaries."""
     incomplete: str

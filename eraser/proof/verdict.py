@@ -338,7 +338,7 @@ def _floor(result: VerificationResult) -> int:
 
 def everywhere(result: VerificationResult) -> int:
     """Places of known content that count wherever a remainder lies: of the larger kind, since they
-    may overlap (:mod:`eraser.proof.counted`)."""
+    may overlap (:mod:`eraser.proof.probecount`)."""
     # Never their sum: one block may be both a canary and fingerprinted.
     return max(result.canaries_counted, result.compared)
 

@@ -34,8 +34,8 @@ MAX_EXEMPTIONS = 256
 """Functions that one host's gate leaves to any guest. No host has so many."""
 
 
-SEEKERS = "programs here act on what tenants wrote: "
-"""How the detail of the rules names what asks no udev (:mod:`eraser.defences.seekers`)."""
+SCANNERS = "programs here act on what tenants wrote: "
+"""How the detail of the rules names what asks no udev (:mod:`eraser.defences.diskscanners`)."""
 
 
 @dataclass(frozen=True)
@@ -144,9 +144,9 @@ class DefenceSeen:
     detail: str
 
     @property
-    def seekers(self) -> str:
-        """The programs that its detail names behind :data:`SEEKERS`; empty where it names none."""
-        return self.detail.partition(SEEKERS)[2].partition(";")[0]
+    def scanners(self) -> str:
+        """The programs that its detail names behind :data:`SCANNERS`; empty where it names none."""
+        return self.detail.partition(SCANNERS)[2].partition(";")[0]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from eraser.protocol.report import (
     VerificationRecord,
 )
 from quarantine.errors import BadInputError
-from quarantine.evidence import downgrades, human
+from quarantine.evidence import display, downgrades
 from quarantine.evidence.checks import methods, outcomes, reading, sanitizelog, sentcommands
 from quarantine.evidence.sections import Sanitization, VerificationStatement
 from quarantine.evidence.terms import TECHNIQUES
@@ -196,8 +196,8 @@ def confidence(record: VerificationRecord) -> str:
         + ("" if not noise and (whole or record.fresh) else _ALIKE)
         + "; the media itself was not read below it."
     )
-    blocks, share = reading.total_blocks(record), human.percent(reading.residual_shown(record))
-    likely = f"with a probability of {human.probability(record.confidence)}"
+    blocks, share = reading.total_blocks(record), display.percent(reading.residual_shown(record))
+    likely = f"with a probability of {display.probability(record.confidence)}"
     if whole:
         places = f"All {blocks:,} blocks of 4 KiB were read"
     else:

@@ -28,7 +28,7 @@ from quarantine.errors import (
 from quarantine.operations import slots
 from quarantine.operations.plane import Plane
 from quarantine.operations.slots import SlotView, closely, known, version
-from quarantine.operations.unlearned import named, unlearned
+from quarantine.operations.unrecordeddrive import named, unrecorded
 from quarantine.record.store import Store
 from quarantine.record.words import lifecycle
 from quarantine.record.words.facts import (
@@ -119,15 +119,15 @@ def retire(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW
     """Gives its drive up; it is never handed out again. Raises as :func:`hold`.
 
     The record may not know the drive yet: then it is the one that the host named last, where
-    nothing says that it is another's (:mod:`.unlearned`). The slot's reason says which, or why none
-    is given up.
+    nothing says that it is another's (:mod:`.unrecordeddrive`). The slot's reason says which, or
+    why none is given up.
     """
 
     def given_up(store: Store, record: SlotRecord) -> SlotRecord:
         _require_step(record, Event.RETIRED)
         changes, why = SlotChanges(), reason
         if record.identity is None:
-            found = unlearned(store, record.slot)
+            found = unrecorded(store, record.slot)
             if found.identity is not None:
                 changes = SlotChanges(identity=found.identity)
             # A reason has to be given all the same.

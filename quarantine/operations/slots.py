@@ -32,8 +32,8 @@ from quarantine.record.words.texts import NAME_LENGTH, storable
 from quarantine.rules import defences, holds, maintenance
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.maintenance import Maintenances
-from quarantine.rules.sale import unsold
-from quarantine.rules.sale.unsold import SaleFacts
+from quarantine.rules.sale import notforsale
+from quarantine.rules.sale.notforsale import SaleFacts
 from quarantine.service.parts import Parts
 from quarantine.service.watch import host_liveness
 
@@ -340,7 +340,7 @@ def view(record: SlotRecord, silence: str = "", why: str = "", maintained: str =
             dict.fromkeys(filter(None, (alarm, holds.said(record), later, maintained, detail)))
         ),
         why=why,
-        unsold=unsold.together(why, remedy),
+        unsold=notforsale.together(why, remedy),
         next_hold=record.next_hold.reason if record.next_hold else "",
         maintenance=maintained,
     )
@@ -394,7 +394,7 @@ def _views(parts: Parts, records: Sequence[SlotRecord], *, closely: bool = False
             facts = _closer(parts, record, facts)
         silence = host_liveness.words(record, at, now, after)
         maintained = maintenance.words(*quiet.of_slot(record.slot))
-        views.append(view(record, silence, unsold.why(facts, now), maintained))
+        views.append(view(record, silence, notforsale.why(facts, now), maintained))
     return views
 
 

@@ -22,8 +22,8 @@ from quarantine.rules import absence
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.alarmbook import only
 from quarantine.rules.alarms import concern, ended, intruder
+from quarantine.rules.entitlement import is_unburned
 from quarantine.rules.handover import Handover
-from quarantine.rules.mark import Mark
 from quarantine.rules.observation import (
     Observation,
     amend,
@@ -35,7 +35,7 @@ from quarantine.rules.observation import (
     reserve,
     strangers,
 )
-from quarantine.rules.rights import is_unburned
+from quarantine.rules.offermark import Mark
 
 NOTHING: Final = Action(ActionKind.NOTHING)
 _NO_PAST: Final = SlotContext()

@@ -86,10 +86,10 @@ def news(old: GateTestimony | None, new: GateTestimony | None) -> Iterator[tuple
         absent = seen.standing is DefenceStanding.ABSENT
         if absent and (was is None or was.standing is not DefenceStanding.ABSENT):
             yield None, _name(seen)
-        if seen.seekers and (was is None or _told_other(was, seen)):
+        if seen.scanners and (was is None or _told_other(was, seen)):
             yield (
                 None,
-                f"no rule of host-setup keeps these programs off tenants' drives: {seen.seekers}; "
+                f"no rule of host-setup keeps these programs off tenants' drives: {seen.scanners}; "
                 "'nvme-eraser host-setup --check' there says what they do and how to end it",
             )
     known = set() if old is None else {(used.at, used.address) for used in old.allowances}
@@ -118,8 +118,8 @@ def news(old: GateTestimony | None, new: GateTestimony | None) -> Iterator[tuple
 def _told_other(was: DefenceSeen, seen: DefenceSeen) -> bool:
     """The programs that a host named before were others. A look that failed names none, which says
     nothing of what was told before it."""
-    unknown = was.standing is DefenceStanding.UNKNOWN and not was.seekers
-    return was.seekers != seen.seekers and not unknown
+    unknown = was.standing is DefenceStanding.UNKNOWN and not was.scanners
+    return was.scanners != seen.scanners and not unknown
 
 
 def stand(host: HostRecord, limits: ServiceLimits) -> tuple[DefenceSeen, ...]:

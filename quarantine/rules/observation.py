@@ -17,7 +17,7 @@ from quarantine.rules.action import NO_CHANGES, Action, ActionKind, ServiceLimit
 from quarantine.rules.alarmbook import only
 from quarantine.rules.handover import Handover
 from quarantine.rules.holds import because
-from quarantine.rules.mark import Mark
+from quarantine.rules.offermark import Mark
 
 _SKEW_SECONDS: Final = 60.0
 """The control plane's processes may run on two machines: so far their clocks may be apart."""

@@ -39,10 +39,10 @@ from quarantine.rules.observation import strangers
 from quarantine.service.brake import Brake
 from quarantine.service.context import context_of
 from quarantine.service.copies import Copies
-from quarantine.service.doubt import Doubts
 from quarantine.service.executor import Executor
 from quarantine.service.reread_schedule import RereadSchedule
 from quarantine.service.turns import Turns
+from quarantine.service.unknowndefences import UnknownDefences
 
 LOG = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class Looks:
         orphan_guests: ChecksOrphanGuests | None,
         handovers: JudgesHandovers | None,
         brake: Brake,
-        doubts: Doubts,
+        unknown_defences: UnknownDefences,
         watch: RereadSchedule,
         turns: Turns,
     ) -> None:
@@ -125,7 +125,7 @@ class Looks:
         self._orphan_guests = orphan_guests
         self._handovers = handovers
         self._brake = brake
-        self._doubts = doubts
+        self._unknown_defences = unknown_defences
         self._watch = watch
         self._turns = turns
         self._copies = Copies()
@@ -266,7 +266,7 @@ class Looks:
         # None is a question that was not put yet: the rules answer ASK or CHECK to it.
         context = replace(context_of(self._store, record, self._limits), burns=None)
         context = replace(context, copies=self._copies_of(record, context.host_heard_at))
-        young = self._doubts.is_young(record.slot.host, context.doubtful, context.said)
+        young = self._unknown_defences.is_young(record.slot.host, context.doubtful, context.said)
         context = replace(context, doubtful=young)
         # Asked only where something could be told.
         if may_be_overdue(record, self._clock(), self._limits.overdue_after):

@@ -28,10 +28,9 @@ from quarantine.rules.absence import Absences
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.breaks import is_break
 from quarantine.rules.maintenance import Maintenances
-from quarantine.rules.mark import Mark
+from quarantine.rules.offermark import Mark
 from quarantine.service.brake import Brake
 from quarantine.service.campaigns import CampaignWork
-from quarantine.service.doubt import Doubts
 from quarantine.service.executor import Executor, SendsOrders, SendsTickets
 from quarantine.service.look import ChecksOrphanGuests, JudgesHandovers, LookPlacement, Looks
 from quarantine.service.reread_schedule import RereadSchedule
@@ -39,6 +38,7 @@ from quarantine.service.safety import OffersPlacement, Safety
 from quarantine.service.sweep.leftovers import Leftovers
 from quarantine.service.sweep.stray_offers import UnreadableRows, hold_unburnable
 from quarantine.service.turns import TimeBox, Turns
+from quarantine.service.unknowndefences import UnknownDefences
 from quarantine.service.watch.host_liveness import HostLiveness
 from quarantine.service.watch.lateness import Lateness
 
@@ -145,7 +145,7 @@ class Reconciler:
             orphan_guests=orphan_guests,
             handovers=handovers,
             brake=self._brake,
-            doubts=Doubts(config.unknown_grace, monotonic),
+            unknown_defences=UnknownDefences(config.unknown_grace, monotonic),
             watch=self._watch,
             turns=self._turns,
         )

@@ -31,7 +31,7 @@ from quarantine.record.words.reasons import AlarmCode
 from quarantine.record.words.states import WAITING_FOR_PEOPLE
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.alarmbook import SlotInState, alarm
-from quarantine.rules.rights import entitled, is_as_a_person_found_it, is_unburned
+from quarantine.rules.entitlement import entitled, is_as_a_person_found_it, is_unburned
 from quarantine.service.sweep.newclasses import ListsClasses, NewClasses
 from quarantine.service.turns import TimeBox, Turns
 from quarantine.service.watch.lateness import Lateness

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from eraser.case import asking
+from eraser.case import guestcommands
 from eraser.case.namespaces import rearranging
 from eraser.controller.passthru import ABORT
 from tests.emulated.erasing import CLEAR, PROFILE, QUICK, STATE, VISITED, bench
@@ -64,9 +64,11 @@ def test_an_honest_drive_is_used_as_by_its_next_tenant_and_fit(rack: Rack) -> No
     acts = between["acts"] + after["acts"]
     assert [act for act in acts if not act["done"] or act["canaries"] or act["unchanged"]] == []
     undone = between["not_done"] + after["not_done"]
-    assert not any(text.startswith(("namespace ", "shutdown", asking.ABORTED)) for text in undone)
+    assert not any(
+        text.startswith(("namespace ", "shutdown", guestcommands.ABORTED)) for text in undone
+    )
     # Eight in each of two rounds, and after the last method.
-    assert len(made.drive.commands("abort")) == 3 * asking.OFTEN
+    assert len(made.drive.commands("abort")) == 3 * guestcommands.OFTEN
     assert not any("reset" in text for text in between["not_done"])
     seen = made.drive.events()[began:]
     assert [event.event for event in seen].count("shutdown") == 3
@@ -85,7 +87,7 @@ def test_a_drive_that_never_ends_an_abort_is_fit_all_the_same(rack: Rack) -> Non
     erased = made.erase()
     assert (erased.code, erased.reasons, made.leaked) == (0, [], 0)
     for visit in made.report(erased)["visits"]:
-        assert f"{asking.ABORTED}: the drive did not end one" in visit["not_done"]
+        assert f"{guestcommands.ABORTED}: the drive did not end one" in visit["not_done"]
     assert made.drive.commands("abort")
     assert "timeout, reset controller" in made.compute.sh("dmesg").stdout
 

@@ -184,7 +184,7 @@ class PlacementContract:
         before = self.generation(ask, provider)
         assert ask("POST", "/reshaper", VERSION, body).status == 204
         assert self.generation(ask, provider) == before + 3, (
-            "what quarantine.rules.mark reckons with"
+            "what quarantine.rules.offermark reckons with"
         )
         assert self.offered(ask, nova) == {provider}
 

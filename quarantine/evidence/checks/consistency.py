@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from eraser.protocol.policy import Label, VerificationMode
 from quarantine.errors import BadInputError
-from quarantine.evidence import human
+from quarantine.evidence import display
 from quarantine.evidence.checks import clocks, outcomes, reading, sanitizelog, sentcommands
 from quarantine.evidence.sections import (
     Certificate,
@@ -240,7 +240,7 @@ def _sentence(said: VerificationStatement) -> Iterator[str]:
     }  # fmt: skip
     # Rounded down; by earlier releases to the nearest.
     likely = {
-        human.probability(said.confidence),
+        display.probability(said.confidence),
         f"{said.confidence:.6g}",
         f"{said.confidence:.5g}",
     }

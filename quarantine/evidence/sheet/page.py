@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from eraser.protocol.policy import Label
-from quarantine.evidence import human, wording
+from quarantine.evidence import display, wording
 from quarantine.evidence.certificate import SignedCertificate
 from quarantine.evidence.checks import outcomes
 from quarantine.evidence.sections import Certificate
@@ -35,7 +35,7 @@ def render(signed: SignedCertificate) -> str:
         short=escape(signed.digest[:12]),
         organisation=_text(body.issuer.organisation),
         position=body.position,
-        issued_at=_text(human.moment(body.issued_at)),
+        issued_at=_text(display.moment(body.issued_at)),
         label=escape(body.sanitization.method),
         label_note=_note(body),
         summary=_text(body.headline or summary(body)),
@@ -137,7 +137,7 @@ def _counts(body: Certificate) -> str:
 
 def _history(body: Certificate) -> str:
     rows = "".join(
-        f'<tr><td class="w">{_text(human.moment(m.at))}</td><td class="w">{_text(m.event)}</td>'
+        f'<tr><td class="w">{_text(display.moment(m.at))}</td><td class="w">{_text(m.event)}</td>'
         f'<td class="w">{_text(m.state)}</td><td>{_text(m.reason)}</td></tr>'
         for m in body.case.history
     )
@@ -165,7 +165,7 @@ def _signs(body: Certificate, key: str) -> str:
     return (
         '<div class="signs">'
         + "".join(
-            f"<div><h3>{escape(what)}<br>{_text(human.moment(at))}</h3>"
+            f"<div><h3>{escape(what)}<br>{_text(display.moment(at))}</h3>"
             f"<p>{_text(_once(person[:2]))}</p><p>{_text(_once(person[2:]))}</p></div>"
             for what, person, at in shown
         )
@@ -182,7 +182,7 @@ def _once(words: Iterable[str]) -> str:
 
 def _text(words: str) -> str:
     """Plain text for HTML; what no printer shows is spelt out."""
-    return escape(human.printable(words))
+    return escape(display.printable(words))
 
 
 def _section(title: str, inner: str) -> str:

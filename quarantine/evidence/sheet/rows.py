@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from eraser.protocol.report import NamespaceVerification, Verdict
-from quarantine.evidence import human
+from quarantine.evidence import display
 from quarantine.evidence.sections import (
     Approval,
     Certificate,
@@ -36,7 +36,7 @@ def medium(body: Certificate) -> Iterator[Row]:
     yield "Media type", drive.media_type
     yield (
         "Capacity",
-        f"{human.size(drive.capacity_bytes)}, unallocated {drive.unallocated_bytes:,} bytes",
+        f"{display.size(drive.capacity_bytes)}, unallocated {drive.unallocated_bytes:,} bytes",
     )
     yield "Firmware, NVMe", f"{drive.firmware}, {drive.nvme_version}"
     if drive.firmware_slots:
@@ -71,8 +71,8 @@ def medium(body: Certificate) -> Iterator[Row]:
             "At the gate",
             # Not "let in": a guest that ran before there was a gate is its owner from when it was
             # adopted. The end is when the slot was taken from it, which may be long after its use.
-            f"{source.gate_owner} its owner from {human.moment(source.gate_since)}, "
-            f"taken from it {human.moment(source.gate_until)}",
+            f"{source.gate_owner} its owner from {display.moment(source.gate_since)}, "
+            f"taken from it {display.moment(source.gate_until)}",
         )
     if source.project or source.initiator:
         yield "Project, initiator", f"{source.project}, {source.initiator}"
@@ -90,7 +90,7 @@ def _namespace(found: NamespaceStatement) -> str:
     extra = f" and {found.metadata_bytes} bytes of metadata" if found.metadata_bytes else ""
     guarded = f", DPS {found.protection:#04x}" if found.protection else ""
     return (
-        f"{found.nsid}: {human.size(found.size)} in blocks of {found.block_bytes:,} bytes{extra} "
+        f"{found.nsid}: {display.size(found.size)} in blocks of {found.block_bytes:,} bytes{extra} "
         f"(LBA format {found.lba_format}{guarded}); {', '.join(names) or 'no unique name given'}"
     )
 
@@ -104,7 +104,7 @@ def sanitization(body: Certificate) -> Iterator[Row]:
     yield "Meaning of the method", done.meaning
     yield (
         "Case begun, sanitized",
-        f"{human.moment(done.started_at)}, {human.moment(done.finished_at)}",
+        f"{display.moment(done.started_at)}, {display.moment(done.finished_at)}",
     )
     if done.resumed:
         yield "Taken up again", f"{done.resumed} time(s) after an interruption"
@@ -122,7 +122,7 @@ def technique(done: Technique) -> Iterator[Row]:
     """One destructive command."""
     yield "Technique", f"{done.technique} ({done.command}). {done.description}"
     # Of a case that was taken up again it is what its last run saw, which may be the end alone.
-    took = f"{human.duration(done.seconds)} in the run that saw its end"
+    took = f"{display.duration(done.seconds)} in the run that saw its end"
     tries = f", {done.attempts} attempts" if done.attempts != 1 else ""
     adopted = ", found running" if done.adopted else ""
     yield (
@@ -133,8 +133,8 @@ def technique(done: Technique) -> Iterator[Row]:
     if done.started_at or done.ended_at:
         yield (
             "Sent, end seen",
-            f"{human.moment(done.started_at) or 'not recorded'}, "
-            f"{human.moment(done.ended_at) or 'not recorded'}",
+            f"{display.moment(done.started_at) or 'not recorded'}, "
+            f"{display.moment(done.ended_at) or 'not recorded'}",
         )
     if done.sent:
         yield "As sent", done.sent
@@ -150,16 +150,16 @@ def verification(body: Certificate) -> Iterator[Row]:
     yield "How", f"{seen.done}{asked}; {seen.method}"
     yield (
         "Read",
-        f"{seen.sampled:,} of {seen.blocks:,} blocks of 4 KiB in {human.duration(seen.seconds)}",
+        f"{seen.sampled:,} of {seen.blocks:,} blocks of 4 KiB in {display.duration(seen.seconds)}",
     )
     if seen.finished_at:
-        yield "Finished", human.moment(seen.finished_at)
+        yield "Finished", display.moment(seen.finished_at)
     yield "Seed of the places", seen.seed or "none: everything was read"
     yield (
         "Bound",
-        f"a remainder above {human.percent(seen.residual_asked)} was to be found with a "
-        f"probability of {human.probability(seen.confidence)}; "
-        f"above {human.percent(seen.residual_shown)} it would have been",
+        f"a remainder above {display.percent(seen.residual_asked)} was to be found with a "
+        f"probability of {display.probability(seen.confidence)}; "
+        f"above {display.percent(seen.residual_shown)} it would have been",
     )
     yield (
         "Canaries, fingerprints",
@@ -218,7 +218,7 @@ def validation(body: Certificate) -> Iterator[Row]:
     if (made := body.validation) is None:
         return
     yield "Decision", made.decision
-    yield "Made", f"{human.moment(made.decided_at)} by {made.decided_by}"
+    yield "Made", f"{display.moment(made.decided_at)} by {made.decided_by}"
     yield "Policy", _approval(made.policy)
     yield "Profile", _approval(made.profile)
 
@@ -226,7 +226,7 @@ def validation(body: Certificate) -> Iterator[Row]:
 def _approval(found: Approval) -> str:
     who = "approved by nobody on record"
     if found.approved_by or found.approved_at:
-        who = f"approved by {found.approved_by} on {human.moment(found.approved_at)}"
+        who = f"approved by {found.approved_by} on {display.moment(found.approved_at)}"
     version = f" version {found.version}" if found.version else ""
     return f"{found.name}{version}, {who}; SHA-256 {found.digest}"
 
@@ -240,7 +240,7 @@ def condition(body: Certificate) -> Iterator[Row]:
     yield "Spare available", f"{state.available_spare} %{least}"
     yield "Media errors", f"{state.media_errors:,}, {state.new_media_errors:,} new"
     # One data unit is a thousand times 512 bytes (NVM Express Base 2.0, 5.16.1.3).
-    yield "Written", f"{human.size(state.data_units_written * 512_000)}"
+    yield "Written", f"{display.size(state.data_units_written * 512_000)}"
     yield "Powered on", f"{state.power_on_hours:,} hours"
 
 

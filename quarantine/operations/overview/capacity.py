@@ -17,12 +17,12 @@ from quarantine.record.words.clock import is_to_come
 from quarantine.record.words.states import WORKING, State
 from quarantine.rules import holds, maintenance
 from quarantine.rules.maintenance import Maintenances
-from quarantine.rules.sale import capacity, pace, unsold
+from quarantine.rules.sale import capacity, notforsale, pace
 from quarantine.rules.sale.capacity import Capacity as Capacity
 from quarantine.rules.sale.capacity import HostStock
 from quarantine.rules.sale.capacity import minutes as minutes
+from quarantine.rules.sale.notforsale import SaleFacts
 from quarantine.rules.sale.pace import Pace
-from quarantine.rules.sale.unsold import SaleFacts
 from quarantine.service.parts import Parts
 
 MODELS: Final = 200
@@ -145,7 +145,10 @@ def _longest(
         pace=known,
         overdue=overdue,
     )
-    return slot.entered_at, f"{slot.host}/{slot.address} waits longest: {unsold.why(facts, now)}"
+    return (
+        slot.entered_at,
+        f"{slot.host}/{slot.address} waits longest: {notforsale.why(facts, now)}",
+    )
 
 
 def _due(slot: ComingSlot, known: Pace | None, now: datetime) -> datetime | None:

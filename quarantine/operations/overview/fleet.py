@@ -22,10 +22,10 @@ from quarantine.record.words.states import CASE_OPEN, FREE_TO_SCHEDULE, WORKING,
 from quarantine.rules import holds, maintenance
 from quarantine.rules.maintenance import Maintenances
 from quarantine.rules.sale import capacity as rules
-from quarantine.rules.sale import pace, unsold
+from quarantine.rules.sale import notforsale, pace
 from quarantine.rules.sale.capacity import Capacity, HostStock
+from quarantine.rules.sale.notforsale import SaleFacts
 from quarantine.rules.sale.pace import Pace
-from quarantine.rules.sale.unsold import SaleFacts
 from quarantine.service.parts import Parts
 
 LATE: Final = 50
@@ -208,7 +208,7 @@ def _outlooks(parts: Parts, lines: Sequence[SlotLine]) -> tuple[SlotOutlook, ...
         # A late slot has passed the usual time, and a silent host reports nothing: no time is
         # promised.
         due = None if is_late or silent != 0.0 else pace.due(state, line.entered_at, now, known)
-        why, remedy = unsold.why(facts, now), unsold.remedy(facts)
+        why, remedy = notforsale.why(facts, now), notforsale.remedy(facts)
         found.append(SlotOutlook(line, why, due, is_late, maintained, remedy))
     return tuple(found)
 

@@ -14,15 +14,15 @@ from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.identity import Slot
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError, UnknownError, UnreadableError
-from quarantine.evidence import certificate, served, testimony
+from quarantine.evidence import certificate, serverdrives, testimony
 from quarantine.evidence.certificate import SignedCertificate
 from quarantine.evidence.chain import ledger
 from quarantine.evidence.checks import consistency
-from quarantine.evidence.human import printable as printable
+from quarantine.evidence.display import printable as printable
 from quarantine.evidence.keys import keyring
-from quarantine.evidence.served import Account
-from quarantine.evidence.served import Reference as Reference
-from quarantine.evidence.served import ServedDrive as ServedDrive
+from quarantine.evidence.serverdrives import Account
+from quarantine.evidence.serverdrives import Reference as Reference
+from quarantine.evidence.serverdrives import ServedDrive as ServedDrive
 from quarantine.evidence.sheet import files
 from quarantine.evidence.sheet import page as sheet
 from quarantine.evidence.testimony import TestimonyResult, TestimonyStanding
@@ -328,7 +328,7 @@ def for_server(
     with plane.parts() as parts:
         keys = trust.ring(parts)
         found, problems = (
-            served.account(parts.store, name, keys),
+            serverdrives.account(parts.store, name, keys),
             [f"a rotation: {problem}" for problem in keys.problems],
         )
         if directory is not None:

@@ -17,7 +17,7 @@ from quarantine.errors import (
 )
 from quarantine.operations import decisions, slots
 from quarantine.operations.decisions import Decision, SlotDecision
-from quarantine.page import wishes
+from quarantine.page import submission
 from quarantine.page.choices import CHOICES, HOLD_LATER, TAKE_BACK
 from quarantine.page.view import Shown, Visit
 from quarantine.page.views.slots import confirmation, slot_page
@@ -33,7 +33,7 @@ _ACTS: Final[dict[str, Callable[..., SlotDecision]]] = {
     "retire": decisions.retire,
 }
 _SAME: Final = {
-    name: wishes.same("POST", f"/v1/slots/{{slot}}/{one.verb}") for name, one in CHOICES.items()
+    name: submission.same("POST", f"/v1/slots/{{slot}}/{one.verb}") for name, one in CHOICES.items()
 }
 
 
@@ -44,10 +44,10 @@ def decide(visit: Visit, name: str) -> Shown:
     seen = slots.versioned(visit.plane, slot)
 
     def again(status: int, said: str, detail: str = "") -> Shown:
-        return wishes.beside(
+        return submission.beside(
             visit,
             "slots:get",
-            wishes.Refused(status, said, detail),
+            submission.Refused(status, said, detail),
             lambda: slot_page(
                 visit, status=status, said=said, detail=detail, fields=fields, act=name
             ),
@@ -56,17 +56,17 @@ def decide(visit: Visit, name: str) -> Shown:
     body: dict[str, Any] = {"reason": fields.get("reason", "").strip()}
     if name == "release" and fields.get("new_drive"):
         body["new_drive"] = True
-    if wrong := wishes.refused(body, _SAME[name]):
+    if wrong := submission.refused(body, _SAME[name]):
         return again(wrong.status, wrong.said, wrong.detail)
     # Before what was typed is judged: another drive may be in the slot, with another serial number.
     if seen.version != fields.get("version", ""):
-        return again(412, *wishes.STALE)
+        return again(412, *submission.STALE)
     if name == TAKE_BACK and not seen.slot.next_hold:
         # Else it would be a release, for which more has to be typed.
         return again(409, "Nothing was done.", "It is not to be held at its next release.")
     if CHOICES[name].final:
         what, expected = confirmation(seen.slot)
-        if not wishes.typed(fields.get("confirm", ""), expected):
+        if not submission.typed(fields.get("confirm", ""), expected):
             return again(400, f"Nothing was done: what was typed is not the {what}.")
     more = {"new_drive": True} if body.get("new_drive") else {}
     try:
@@ -80,7 +80,7 @@ def decide(visit: Visit, name: str) -> Shown:
         )
     except StaleError:
         # A StaleError is a ConflictError too: it comes first.
-        return again(412, *wishes.STALE)
+        return again(412, *submission.STALE)
     except (ConflictError, IllegalTransitionError) as error:
         return again(409, "Nothing was done.", faults.of(error).detail)
     finally:
@@ -112,7 +112,7 @@ def _path(visit: Visit) -> str:
 VIEWS: Final = tuple(
     view
     for name, one in CHOICES.items()
-    for view in wishes.views(
+    for view in submission.views(
         f"/slots/{{slot}}/{name}",
         one.rule,
         functools.partial(decide, name=name),

@@ -29,7 +29,7 @@ from quarantine.operations.campaigns import (
     CampaignState,
     CampaignView,
 )
-from quarantine.page import forms, texts, wishes
+from quarantine.page import forms, submission, texts
 from quarantine.page.render import Live, Piece, piece
 from quarantine.page.view import PageView, Shown, Visit
 
@@ -78,8 +78,8 @@ _OTHER_SLOTS: Final = (
 )
 _FINAL: Final = frozenset({"stop"})
 _SAME: Final = {
-    "begin": wishes.same("PUT", "/v1/campaigns/{campaign}"),
-    **{name: wishes.same("POST", f"/v1/campaigns/{{campaign}}/{name}") for name in _ACTS},
+    "begin": submission.same("PUT", "/v1/campaigns/{campaign}"),
+    **{name: submission.same("POST", f"/v1/campaigns/{{campaign}}/{name}") for name in _ACTS},
 }
 _WORDS: Final = tuple(schemas.CAMPAIGN_WORDS)
 _OPTIONS: Final = {name: f"--{name.replace('_', '-')}" for name in _WORDS}
@@ -147,8 +147,8 @@ def begin(visit: Visit) -> Shown:
         raise Fault(400, "bad-input", "keep_percent: expected 0 to 100")
 
     def again(status: int, said: str, detail: str = "") -> Shown:
-        wrong = wishes.Refused(status, said, detail)
-        return wishes.beside(
+        wrong = submission.Refused(status, said, detail)
+        return submission.beside(
             visit,
             "campaigns:preview",
             wrong,
@@ -157,7 +157,7 @@ def begin(visit: Visit) -> Shown:
 
     reason = fields.get("reason", "").strip()
     body = {"query": asked, "keep": percent / 100, "reason": reason}
-    if wrong := wishes.refused(body, _SAME["begin"]):
+    if wrong := submission.refused(body, _SAME["begin"]):
         return again(wrong.status, wrong.said, wrong.detail)
     name = fields.get("id", "").strip()
     query = query_of(asked, "form")
@@ -169,7 +169,7 @@ def begin(visit: Visit) -> Shown:
         if not _is_begun(visit, name):
             if seen != now.version:
                 return again(412, *_OTHER_SLOTS)
-            if not wishes.typed(fields.get("confirm", ""), str(now.slots)):
+            if not submission.typed(fields.get("confirm", ""), str(now.slots)):
                 return again(400, "Nothing was done: what was typed is not the number of slots.")
         begun = campaigns.begin(
             visit.plane,
@@ -206,23 +206,23 @@ def decide(visit: Visit, name: str) -> Shown:
     state = _ACTS[name][0]
 
     def again(status: int, said: str, detail: str = "") -> Shown:
-        wrong = wishes.Refused(status, said, detail)
-        return wishes.beside(
+        wrong = submission.Refused(status, said, detail)
+        return submission.beside(
             visit, "campaigns:get", wrong, lambda: _campaign_page(visit, wrong, fields, name)
         )
 
-    if wrong := wishes.refused({"reason": reason}, _SAME[name]):
+    if wrong := submission.refused({"reason": reason}, _SAME[name]):
         return again(wrong.status, wrong.said, wrong.detail)
     # Compared here for the words, and by the operation for good.
     version = _number(fields.get("version"))
     if campaigns.show(visit.plane, called).campaign.version != version:
-        return again(412, *wishes.STALE)
-    if name in _FINAL and not wishes.typed(fields.get("confirm", ""), called):
+        return again(412, *submission.STALE)
+    if name in _FINAL and not submission.typed(fields.get("confirm", ""), called):
         return again(400, "Nothing was done: what was typed is not its id.")
     try:
         campaigns.put(visit.plane, called, state, reason=reason, by=visit.by, behind=(version,))
     except StaleError:
-        return again(412, *wishes.STALE)
+        return again(412, *submission.STALE)
     except (ConflictError, IllegalTransitionError) as error:
         return again(409, "Nothing was done.", str(error))
     return Shown(elsewhere=visit.url(_path(visit), {"done": "1"}))
@@ -230,7 +230,7 @@ def decide(visit: Visit, name: str) -> Shown:
 
 def _campaign_page(
     visit: Visit,
-    wrong: wishes.Refused | None = None,
+    wrong: submission.Refused | None = None,
     fields: Mapping[str, str] | None = None,
     act: str = "",
 ) -> Shown:
@@ -282,7 +282,7 @@ def _preview_page(
     visit: Visit,
     asked: Mapping[str, str],
     percent: int,
-    wrong: wishes.Refused | None = None,
+    wrong: submission.Refused | None = None,
     fields: Mapping[str, str] | None = None,
 ) -> Shown:
     found: CampaignForecast | None = None
@@ -297,7 +297,7 @@ def _preview_page(
             )
         except BadInputError as error:
             # What was wrong with an act comes before what is wrong with the preview of its query.
-            wrong = wrong or wishes.Refused(400, "It cannot be said.", str(error))
+            wrong = wrong or submission.Refused(400, "It cannot be said.", str(error))
     # One that is about no slot is not begun.
     begins = visit.allows("campaigns:set") and found is not None and found.slots > 0
     opened = forms.opened(visit.req, visit.user) if begins else forms.NOTHING
@@ -432,7 +432,7 @@ VIEWS: Final = (
             "keep_percent": {"type": "integer", "minimum": 0, "maximum": 100},
         },
     ),
-    *wishes.views(
+    *submission.views(
         "/campaign-preview/begin",
         "campaigns:set",
         begin,
@@ -442,7 +442,7 @@ VIEWS: Final = (
     *(
         view
         for name in _ACTS
-        for view in wishes.views(
+        for view in submission.views(
             f"/campaigns/{{campaign}}/{name}",
             "campaigns:set",
             functools.partial(decide, name=name),

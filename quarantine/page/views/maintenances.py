@@ -11,7 +11,7 @@ from quarantine.api.resources.maintenances import read_marker
 from quarantine.errors import BadInputError, ConflictError, StaleError, UnknownError
 from quarantine.operations import maintenance, slots
 from quarantine.operations.maintenance import Maintenance, Subject
-from quarantine.page import forms, texts, wishes
+from quarantine.page import forms, submission, texts
 from quarantine.page.view import PageView, Shown, Visit
 
 PAGE: Final = 100
@@ -21,8 +21,8 @@ USUAL: Final = timedelta(hours=2)
 """What a form proposes."""
 
 _SAME: Final = {
-    "begin": wishes.same("PUT", "/v1/hosts/{host}/maintenance"),
-    "end": wishes.same("POST", "/v1/hosts/{host}/maintenance/end"),
+    "begin": submission.same("PUT", "/v1/hosts/{host}/maintenance"),
+    "end": submission.same("POST", "/v1/hosts/{host}/maintenance/end"),
 }
 
 
@@ -59,8 +59,8 @@ def begin(visit: Visit) -> Shown:
     until = texts.read_time(fields.get("until", ""))
     if until is None:
         said = "Nothing was done: when does it end?", "As in 2026-11-24 18:00, in UTC."
-        return _again(visit, wishes.Refused(400, *said), fields, "begin")
-    wrong = wishes.refused({"reason": reason, "until": texts.iso(until)}, _SAME["begin"])
+        return _again(visit, submission.Refused(400, *said), fields, "begin")
+    wrong = submission.refused({"reason": reason, "until": texts.iso(until)}, _SAME["begin"])
     if wrong:
         return _again(visit, wrong, fields, "begin")
     try:
@@ -81,7 +81,7 @@ def end(visit: Visit) -> Shown:
     """Ends one before its time."""
     fields = visit.sent()
     subject, reason = _subject(visit), fields.get("reason", "").strip()
-    wrong = wishes.refused({"reason": reason}, _SAME["end"])
+    wrong = submission.refused({"reason": reason}, _SAME["end"])
     if wrong:
         return _again(visit, wrong, fields, "end")
     try:
@@ -91,15 +91,15 @@ def end(visit: Visit) -> Shown:
     return _done(visit, subject)
 
 
-def _again(visit: Visit, wrong: wishes.Refused, fields: dict[str, str], act: str) -> Shown:
-    return wishes.beside(
+def _again(visit: Visit, wrong: submission.Refused, fields: dict[str, str], act: str) -> Shown:
+    return submission.beside(
         visit, "maintenances:get", wrong, lambda: _subject_page(visit, wrong, fields, act)
     )
 
 
 def _subject_page(
     visit: Visit,
-    wrong: wishes.Refused | None = None,
+    wrong: submission.Refused | None = None,
     fields: dict[str, str] | None = None,
     act: str = "",
 ) -> Shown:
@@ -138,12 +138,12 @@ def _subject_page(
     return Shown("maintenance.html", words, status=status, headers=opened.headers)
 
 
-def _why(error: Exception) -> wishes.Refused:
+def _why(error: Exception) -> submission.Refused:
     if isinstance(error, StaleError):
-        return wishes.Refused(412, *wishes.STALE)
+        return submission.Refused(412, *submission.STALE)
     if isinstance(error, ConflictError):
-        return wishes.Refused(409, "Nothing was done.", str(error))
-    return wishes.Refused(400, "Nothing was done.", str(error))
+        return submission.Refused(409, "Nothing was done.", str(error))
+    return submission.Refused(400, "Nothing was done.", str(error))
 
 
 def _done(visit: Visit, subject: Subject) -> Shown:
@@ -205,7 +205,7 @@ VIEWS: Final = (
             *(
                 one
                 for name, act in _ACTS
-                for one in wishes.views(
+                for one in submission.views(
                     f"{path}/{name}", "maintenances:set", act, _back, "maintenances:get"
                 )
             ),

@@ -104,7 +104,8 @@ class SlotRecord:
     """What an operator was alarmed about and what still stands; empty when nothing is wrong."""
     provider_generation: int | None
     offered_as: str | None
-    """:class:`quarantine.rules.mark.Mark` of the provider as it went on offer, where no gate is."""
+    """:class:`quarantine.rules.offermark.Mark` of the provider as it went on offer, where there is
+    no gate."""
     read_at: datetime | None
     """When Placement was last looked at for this slot."""
     entered_at: datetime

@@ -19,7 +19,7 @@ from eraser.agent.gate_status import MAX_FOUND, MAX_NAME, MAX_REASON, GateStatus
 from eraser.agent.hoststate import keygen
 from eraser.cli import gate as cli_gate
 from eraser.clock import MACHINE
-from eraser.defences import dropped, setup
+from eraser.defences import removedslots, setup
 from eraser.errors import DriveError
 from eraser.host import openers, usage
 from eraser.host.proc import ALL_PIDS
@@ -337,7 +337,7 @@ def test_a_slot_that_was_dropped_is_none_until_somebody_has_it_again(
     rig.book(SlotEntry(OTHER_ADDRESS, ticket=KEPT))
     assert standing() is DefenceStanding.ABSENT, "nor later"
     assert cli.main([*argv, OTHER_ADDRESS, THIRD]) == 0
-    assert dropped.load(rig.state) == dropped.Drops()
+    assert removedslots.load(rig.state) == removedslots.Drops()
 
 
 def test_what_an_earlier_release_dropped_is_dropped_by_one_more_run(rig: Rig) -> None:

@@ -17,8 +17,7 @@ import pytest
 from eraser.agent import watcher
 from eraser.agent.hoststate import keygen
 from eraser.clock import MACHINE
-from eraser.defences import facts, setup
-from eraser.defences import standing as defences_standing
+from eraser.defences import assessment, facts, setup
 from eraser.errors import BadInputError, BusyError, DriveError
 from eraser.host import slotwatch
 from eraser.host.slotwatch import KnownSlot, Memory, SlotAction, compare
@@ -412,7 +411,7 @@ class Script:
 
 
 def test_it_looks_after_each_event_and_gives_signs_of_life(rig: Rig) -> None:
-    seen: list[defences_standing.WatcherSeen] = []
+    seen: list[assessment.WatcherSeen] = []
 
     def check() -> None:
         seen.append(facts.look_at_watcher(rig.run))
@@ -420,7 +419,7 @@ def test_it_looks_after_each_event_and_gives_signs_of_life(rig: Rig) -> None:
     with pytest.raises(KeyboardInterrupt):
         rig.watcher().run(Script(lambda: rig.pull(A), check))
     assert rig.voided == [(A, "the drive vanished from its slot")]
-    assert defences_standing.watcher(seen[0]).standing.value == "present"
+    assert assessment.watcher(seen[0]).standing.value == "present"
     assert not facts.look_at_watcher(rig.run).held
 
 

@@ -29,7 +29,7 @@ from quarantine.errors import BrokerAwayError, ConflictError
 from quarantine.record.store import Store
 from quarantine.record.words.facts import NewCertificate, SlotChanges, SlotRecord
 from quarantine.record.words.states import Custody, Event, State
-from quarantine.rules.mark import RESHAPED
+from quarantine.rules.offermark import RESHAPED
 from tests.lab.record import migrated_file
 
 RC: Final = "CUSTOM_NVME"

@@ -21,7 +21,7 @@ from eraser.protocol.report import (
     VisitRecord,
 )
 from eraser.protocol.ticket import LastOwner
-from quarantine.evidence import certificate, human
+from quarantine.evidence import certificate, display
 from quarantine.evidence.certificate import Link, SignedCertificate
 from quarantine.evidence.sections import Certificate, HistoryLine, Issuer
 from quarantine.evidence.sheet import page, rows
@@ -246,7 +246,7 @@ def signed_as(body: Certificate) -> SignedCertificate:
     ],
 )
 def test_a_time_is_shortened_and_words_are_not(told: str, shown_as: str) -> None:
-    assert human.moment(told) == shown_as
+    assert display.moment(told) == shown_as
 
 
 @pytest.mark.parametrize("odd", ["\x1b[2J", "\u202e", "\x00", "\u200b", "\u2028", "\u2029"])

@@ -19,7 +19,7 @@ from eraser.protocol.report import (
     Verdict,
     VisitRecord,
 )
-from quarantine.evidence import human
+from quarantine.evidence import display
 from quarantine.evidence.certificate import Link
 from quarantine.evidence.checks import bounds, clocks
 from quarantine.rules.reports.check import Ruling, check
@@ -306,7 +306,7 @@ def test_a_full_reading_sampled_all(sampled: int) -> None:
      (1 - 1e-15, "0.999999"), (0.00001, "0.00001")],
 )  # fmt: skip
 def test_no_probability_is_printed_larger_than_it_is(share: float, said: str) -> None:
-    assert human.probability(share) == said
+    assert display.probability(share) == said
 
 
 def test_a_policy_of_seven_nines_is_not_printed_as_certainty() -> None:

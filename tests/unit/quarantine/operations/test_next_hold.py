@@ -20,7 +20,7 @@ from quarantine.record.words.facts import NextHold, SlotChanges, SlotRecord
 from quarantine.record.words.states import Event, State
 from quarantine.rules.action import ActionKind
 from quarantine.rules.decide import decide
-from quarantine.rules.sale.unsold import SaleFacts, why
+from quarantine.rules.sale.notforsale import SaleFacts, why
 from tests.unit.quarantine.rules import test_decide as a
 from tests.unit.quarantine.service.look.test_burn_grace import Site
 from tests.unit.quarantine.smallcloud import Clock, Cloud, enrolled, open_store, slot_at

@@ -31,7 +31,7 @@ from quarantine.service.inbound.intake import URGENT, Lane
 from quarantine.service.issue import drive_inventory
 from tests.unit.quarantine.evidence import test_lastuse as lastuse
 from tests.unit.quarantine.evidence.test_lastuse import ANN, AWAY, BOB, OWNER
-from tests.unit.quarantine.evidence.test_served import Life, life
+from tests.unit.quarantine.evidence.test_serverdrives import Life, life
 from tests.unit.quarantine.service.inbound.plane import (
     ALL_WELL,
     INCARNATION,

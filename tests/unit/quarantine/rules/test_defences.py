@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eraser.defences import standing as defences_standing
+from eraser.defences import assessment
 from eraser.protocol.report import Hello
 from eraser.protocol.ticket import (
     AllowanceUsed,
@@ -270,7 +270,7 @@ def test_an_exemption_is_told_once() -> None:
 def test_programs_that_no_rule_keeps_off_are_told_once() -> None:
     def named(*programs: str) -> GateTestimony:
         seen = standing(Defence.RULES, DefenceStanding.PRESENT)
-        told = defences_standing.rules(("0000:01:00.0",), (), (), ("x: y; z",), programs)
+        told = assessment.rules(("0000:01:00.0",), (), (), ("x: y; z",), programs)
         return replace(seen, defences=(*seen.defences[:-1], told))
 
     one = named("cloud-init", "os-prober")
@@ -287,11 +287,11 @@ def test_programs_that_no_rule_keeps_off_are_told_once() -> None:
 @pytest.mark.parametrize(
     "between",
     [
-        defences_standing.unknown(Defence.RULES, "no answer within 10 s"),
-        defences_standing.rules(("0000:01:00.0",), ("x",), (), (), ("cloud-init",)),
-        defences_standing.rules(("0000:01:00.0",), ("x" * 999,), (), (), ("cloud-init",)),
-        defences_standing.rules(("0000:01:00.0",), (), ("udevadm x",), (), ("cloud-init",)),
-        defences_standing.rules(("0000:01:00.0",), (), ("udevadm x" * 99,), (), ("cloud-init",)),
+        assessment.unknown(Defence.RULES, "no answer within 10 s"),
+        assessment.rules(("0000:01:00.0",), ("x",), (), (), ("cloud-init",)),
+        assessment.rules(("0000:01:00.0",), ("x" * 999,), (), (), ("cloud-init",)),
+        assessment.rules(("0000:01:00.0",), (), ("udevadm x",), (), ("cloud-init",)),
+        assessment.rules(("0000:01:00.0",), (), ("udevadm x" * 99,), (), ("cloud-init",)),
     ],
 )
 def test_programs_are_not_told_anew_because_a_look_or_the_rules_failed_between(
@@ -302,7 +302,7 @@ def test_programs_are_not_told_anew_because_a_look_or_the_rules_failed_between(
         return replace(GATE, defences=(*others, rules))
 
     assert len(between.detail) <= 500
-    one = gate(defences_standing.rules(("0000:01:00.0",), (), (), (), ("cloud-init",)))
+    one = gate(assessment.rules(("0000:01:00.0",), (), (), (), ("cloud-init",)))
     of_programs = [
         text
         for old, new in ((one, gate(between)), (gate(between), one))
@@ -310,8 +310,8 @@ def test_programs_are_not_told_anew_because_a_look_or_the_rules_failed_between(
         if "no rule of host-setup" in text
     ]
     assert of_programs == []
-    two = gate(defences_standing.rules(("0000:01:00.0",), (), (), (), ("glean",)))
-    assert bool(list(defences.news(gate(between), two))) is bool(between.seekers)
+    two = gate(assessment.rules(("0000:01:00.0",), (), (), (), ("glean",)))
+    assert bool(list(defences.news(gate(between), two))) is bool(between.scanners)
 
 
 USED = AllowanceUsed(SLOT.address, "uuid-1", "ada", "3 a.m.", "2026-11-20T03:00:00Z")

@@ -9,7 +9,7 @@ import pytest
 from quarantine.record.database.rows import custody_stage
 from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.states import Custody, Event, State
-from quarantine.rules.rights import entitled
+from quarantine.rules.entitlement import entitled
 from tests.unit.quarantine.smallcloud import Clock, Cloud, certified, enrolled, open_store, slot_at
 
 

@@ -25,7 +25,7 @@ from quarantine.record.words.facts import SlotChanges, SlotRecord
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import Custody, Event, State
 from quarantine.rules.action import ServiceLimits
-from quarantine.rules.mark import RESHAPED
+from quarantine.rules.offermark import RESHAPED
 from quarantine.service.look import ChecksOrphanGuests
 from quarantine.service.reconciler import Reconciler
 from tests.unit.quarantine.smallcloud import (

@@ -19,9 +19,9 @@ from eraser.protocol.ticket import LastOwner
 from quarantine.cloud.facts import Allocation
 from quarantine.cloud.novafacts import Migration
 from quarantine.errors import ConflictError, UnavailableError
-from quarantine.evidence import certificate, served
+from quarantine.evidence import certificate, serverdrives
 from quarantine.evidence.sections import MediumSource
-from quarantine.evidence.served import Account
+from quarantine.evidence.serverdrives import Account
 from quarantine.operations.papers import servers
 from quarantine.record.pages import SlotQuery
 from quarantine.record.store import Store
@@ -124,7 +124,7 @@ class Site:
         assert self.look().state is State.ERASING
 
     def account(self, server: str = ANN) -> Account:
-        return served.account(self.store, server, [self.plane.controller.public])
+        return serverdrives.account(self.store, server, [self.plane.controller.public])
 
 
 @pytest.fixture

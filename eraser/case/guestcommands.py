@@ -32,7 +32,7 @@ SAVED = "features saved"
 ABORTED = "Abort of a command that has ended"
 
 
-def ask(session: CaseSession) -> list[str]:
+def send(session: CaseSession) -> list[str]:
     """Asks all of it; returns what was not done, each with why. Raises :class:`DriveError` for a
     drive that does not come back from one of them."""
     controller, asked = session.controller, _Asked(session)

@@ -9,8 +9,8 @@ import pytest
 from quarantine.record.words.reasons import HoldCode
 from quarantine.record.words.states import State
 from quarantine.rules import holds
+from quarantine.rules.sale.notforsale import SaleFacts, remedy, together, why
 from quarantine.rules.sale.pace import Pace
-from quarantine.rules.sale.unsold import SaleFacts, remedy, together, why
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 PACE = Pace(cases=9, erase=600, verify=120, late_erase=1200, late_verify=420)

@@ -49,7 +49,7 @@ _GRUB_OFF = re.compile(r"""^\s*GRUB_DISABLE_OS_PROBER=["']?(\w*)""", re.M)
 
 
 @dataclass(frozen=True)
-class Seeker:
+class DiskScanner:
     """One that may run on this host: what it does with a tenant's drive, and how to end that."""
 
     name: str
@@ -67,21 +67,21 @@ class Seeker:
 class Found:
     """Those that run here, by what the host's files say."""
 
-    programs: tuple[Seeker, ...]
+    programs: tuple[DiskScanner, ...]
     unclear: tuple[str, ...]
     """For people: of which that cannot be told, and why."""
 
 
 def found(host: Host) -> Found:
     """Looks for each; what cannot be read of one is told, and hides no other."""
-    programs: list[Seeker] = []
+    programs: list[DiskScanner] = []
     unclear: list[str] = []
-    for runs, seeker in _LOOKS:
+    for runs, scanner in _LOOKS:
         try:
             if runs(host):
-                programs.append(seeker)
+                programs.append(scanner)
         except OSError as error:
-            unclear.append(f"whether {seeker.name} runs here cannot be told: {error}")
+            unclear.append(f"whether {scanner.name} runs here cannot be told: {error}")
     return Found(tuple(programs), tuple(unclear))
 
 
@@ -197,10 +197,10 @@ def _names(host: Host, place: str) -> list[str]:
         return []
 
 
-_LOOKS: tuple[tuple[Callable[[Host], bool], Seeker], ...] = (
+_LOOKS: tuple[tuple[Callable[[Host], bool], DiskScanner], ...] = (
     (
         _cloud_init,
-        Seeker(
+        DiskScanner(
             "cloud-init",
             "at the next boot it runs, as root, what lies on a tenant's drive under the label "
             "config-2 or cidata",
@@ -210,7 +210,7 @@ _LOOKS: tuple[tuple[Callable[[Host], bool], Seeker], ...] = (
     ),
     (
         _glean,
-        Seeker(
+        DiskScanner(
             "glean",
             "at boot it takes root's SSH keys and the network's configuration from a tenant's "
             "drive with the label config-2",
@@ -219,7 +219,7 @@ _LOOKS: tuple[tuple[Callable[[Host], bool], Seeker], ...] = (
     ),
     (
         _os_prober,
-        Seeker(
+        DiskScanner(
             "os-prober",
             "at each update-grub it mounts what is on tenants' drives and puts systems from there "
             "into the boot menu",
@@ -228,7 +228,7 @@ _LOOKS: tuple[tuple[Callable[[Host], bool], Seeker], ...] = (
     ),
     (
         _zfs_scan,
-        Seeker(
+        DiskScanner(
             "zfs-import-scan",
             "at boot it imports any pool that a tenant left",
             "'systemctl disable zfs-import-scan'; zfs-import-cache imports your own",
@@ -236,7 +236,7 @@ _LOOKS: tuple[tuple[Callable[[Host], bool], Seeker], ...] = (
     ),
     (
         _root_by_label,
-        Seeker(
+        DiskScanner(
             "initramfs (root=LABEL)",
             "at boot it takes a tenant's file system with the label of this host's root for that",
             "name the root by its UUID on the kernel's command line and in /etc/fstab",
@@ -244,7 +244,7 @@ _LOOKS: tuple[tuple[Callable[[Host], bool], Seeker], ...] = (
     ),
     (
         _multipathd_apart,
-        Seeker(
+        DiskScanner(
             "multipathd (container)",
             "it makes one device of drives to which tenants gave one WWID",
             f"mount {MULTIPATH_CONF} into it, which host-setup writes where /etc/multipath is, and "

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from eraser.gate.hookfile import HOOK, HOOK_DIRECTORY, HOOKS
-from eraser.protocol.ticket import SEEKERS, Defence, DefenceSeen, DefenceStanding
+from eraser.protocol.ticket import SCANNERS, Defence, DefenceSeen, DefenceStanding
 
 CLOCK_MARGIN = 2.0
 """Seconds: the kernel tells the time of its boot in whole ones."""
@@ -280,18 +280,18 @@ def rules(
     drift: tuple[str, ...],
     pending: tuple[str, ...] = (),
     unprotected: tuple[str, ...] = (),
-    seekers: tuple[str, ...] = (),
+    scanners: tuple[str, ...] = (),
 ) -> DefenceSeen:
     """host-setup was run for these slots, its files are as it wrote them, and they count by now.
 
     ``pending`` are commands that did not run. ``unprotected`` is what is wrong with the IOMMU, and
-    ``seekers`` are programs that no rule keeps off: they are told, and cost the host nothing by
+    ``scanners`` are programs that no rule keeps off: they are told, and cost the host nothing by
     themselves.
     """
     if slots is None:
         return _seen(Defence.RULES, f"expected host-setup's record, found none; {SETUP}", "")
     # However the rules stand: who compares two hellos must find the same programs in both.
-    named = (f"{SEEKERS}{', '.join(seekers)}",) if seekers else ()
+    named = (f"{SCANNERS}{', '.join(scanners)}",) if scanners else ()
     # A file that is not as it was written is the worse finding, and is told first.
     if pending and not drift:
         undone = f"NOT DONE: {'; '.join(pending)}; run 'nvme-eraser host-setup' again"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eraser.defences import seekers
+from eraser.defences import diskscanners
 from eraser.host.sysfs import Host
 
 LOCAL, NETWORK = "cloud-init-local.service", "cloud-init-network.service"
@@ -30,7 +30,7 @@ def enable(root: Path, unit: str, by: str = "cloud-init.target") -> None:
 
 
 def names(root: Path) -> list[str]:
-    return [each.name for each in seekers.found(Host(root)).programs]
+    return [each.name for each in diskscanners.found(Host(root)).programs]
 
 
 @pytest.fixture
@@ -44,11 +44,11 @@ def cloud(tmp_path: Path) -> Path:
 
 
 def test_a_host_without_any_of_them(tmp_path: Path) -> None:
-    assert seekers.found(Host(tmp_path)) == seekers.Found((), ())
+    assert diskscanners.found(Host(tmp_path)) == diskscanners.Found((), ())
 
 
 def test_cloud_init_as_it_is_installed(cloud: Path) -> None:
-    (found,) = seekers.found(Host(cloud)).programs
+    (found,) = diskscanners.found(Host(cloud)).programs
     assert found.name == "cloud-init"
     assert "--disable-cloud-init" in found.line
 
@@ -57,7 +57,7 @@ def test_its_file_or_the_kernels_line_disables_it(cloud: Path) -> None:
     put(cloud, "/proc/cmdline", "ro cloud-init=disabled")
     assert names(cloud) == []
     put(cloud, "/proc/cmdline", "ro")
-    put(cloud, seekers.CLOUD_INIT_OFF)
+    put(cloud, diskscanners.CLOUD_INIT_OFF)
     assert names(cloud) == []
 
 
@@ -167,7 +167,7 @@ def test_what_is_no_directory_or_no_file_says_nothing(cloud: Path) -> None:
 def test_one_that_cannot_be_looked_at_hides_no_other(cloud: Path) -> None:
     put(cloud, "/usr/bin/os-prober")
     link(cloud, "/etc/default/grub", "grub")
-    found = seekers.found(Host(cloud))
+    found = diskscanners.found(Host(cloud))
     assert [each.name for each in found.programs] == ["cloud-init"]
     (unclear,) = found.unclear
     assert unclear.startswith("whether os-prober runs here cannot be told: ")
@@ -181,9 +181,9 @@ def test_a_multipathd_in_a_container_that_lacks_our_file_is_named(tmp_path: Path
     assert names(tmp_path) == [], "it sees the host's files"
     (tmp_path / "proc/70/ns/mnt").unlink()
     link(tmp_path, "/proc/70/ns/mnt", "mnt:[2]")
-    (found,) = seekers.found(Host(tmp_path)).programs
+    (found,) = diskscanners.found(Host(tmp_path)).programs
     assert found.line.startswith("multipathd (container) has not host-setup's file: it makes one")
-    put(tmp_path, f"/proc/70/root{seekers.MULTIPATH_CONF}")
+    put(tmp_path, f"/proc/70/root{diskscanners.MULTIPATH_CONF}")
     assert names(tmp_path) == []
 
 

@@ -20,9 +20,8 @@ import pytest
 
 from eraser import cli
 from eraser.cli import hostsetup as cli_hostsetup
-from eraser.defences import facts, hostrules, reloads, selinux, setup, sightings, views
-from eraser.defences import standing as defences_standing
-from eraser.defences.standing import DaemonSeen, FileSeen, LibvirtSeen, NovaComputeSeen, ViewSeen
+from eraser.defences import assessment, facts, hostrules, reloads, selinux, setup, sightings, views
+from eraser.defences.assessment import DaemonSeen, FileSeen, LibvirtSeen, NovaComputeSeen, ViewSeen
 from eraser.errors import BadInputError
 from eraser.gate import hookfile
 from eraser.gate.hookfile import HOOK, HookSettings
@@ -38,7 +37,7 @@ NOW = 1_000_000.0
 FILE = FileSeen(0o100755, 0, 7, int((NOW - 100) * 1e9))
 DIRECTORY = FileSeen(0o040755, 0, 1, 0)
 VIEW = ViewSeen(
-    directories=dict.fromkeys(defences_standing.DIRECTORIES, DIRECTORY),
+    directories=dict.fromkeys(assessment.DIRECTORIES, DIRECTORY),
     file=FILE,
     data=TEXT,
     programs={"/usr/bin/python3": FILE},
@@ -46,9 +45,7 @@ VIEW = ViewSeen(
 )
 DAEMON = DaemonSeen(50, "libvirtd", NOW, None, (), VIEW)
 LIBVIRT = LibvirtSeen(True, TEXT, (DAEMON,), VIEW, ())
-NOWHERE = replace(
-    VIEW, file=None, data=None, directories=dict.fromkeys(defences_standing.DIRECTORIES)
-)
+NOWHERE = replace(VIEW, file=None, data=None, directories=dict.fromkeys(assessment.DIRECTORIES))
 GONE = replace(LIBVIRT, installed=False, daemons=(), idle_view=NOWHERE)
 WIDE_OPEN = {**VIEW.directories, "/etc/libvirt/hooks": replace(DIRECTORY, mode=0o40777)}
 SOMEBODYS = {**VIEW.directories, "/etc/libvirt": replace(DIRECTORY, uid=64055)}
@@ -63,10 +60,8 @@ def view(**changes: object) -> LibvirtSeen:
 
 
 def test_all_as_it_should_be() -> None:
-    assert defences_standing.hook(LIBVIRT) == DefenceSeen(
-        Defence.HOOK, DefenceStanding.PRESENT, HOOK
-    )
-    assert defences_standing.loaded(LIBVIRT).standing is DefenceStanding.PRESENT
+    assert assessment.hook(LIBVIRT) == DefenceSeen(Defence.HOOK, DefenceStanding.PRESENT, HOOK)
+    assert assessment.loaded(LIBVIRT).standing is DefenceStanding.PRESENT
 
 
 @pytest.mark.parametrize(
@@ -100,19 +95,19 @@ def test_all_as_it_should_be() -> None:
     ],
 )
 def test_a_hook_that_is_not_ours_or_does_not_run(seen: LibvirtSeen, says: str) -> None:
-    found = defences_standing.hook(seen)
+    found = assessment.hook(seen)
     assert found.standing is DefenceStanding.ABSENT
     assert says in found.detail
 
 
 def test_in_a_sticky_directory_roots_own_stays_roots() -> None:
     seen = view(parents={"/tmp": replace(DIRECTORY, mode=0o41777)})
-    assert defences_standing.hook(seen).standing is DefenceStanding.PRESENT
+    assert assessment.hook(seen).standing is DefenceStanding.PRESENT
 
 
 def test_without_libvirt_nothing_is_missing() -> None:
-    assert defences_standing.hook(GONE).standing is DefenceStanding.NOT_APPLICABLE
-    assert defences_standing.loaded(GONE).standing is DefenceStanding.NOT_APPLICABLE
+    assert assessment.hook(GONE).standing is DefenceStanding.NOT_APPLICABLE
+    assert assessment.loaded(GONE).standing is DefenceStanding.NOT_APPLICABLE
 
 
 CHANGED = FILE.changed / 1e9
@@ -143,41 +138,39 @@ BEFORE = replace(DAEMON, started_at=CHANGED - 9)
 def test_a_daemon_counts_only_with_proof_that_it_calls_hooks(
     daemon: DaemonSeen, standing: DefenceStanding
 ) -> None:
-    assert defences_standing.loaded(replace(LIBVIRT, daemons=(daemon,))).standing is standing
+    assert assessment.loaded(replace(LIBVIRT, daemons=(daemon,))).standing is standing
     both = replace(LIBVIRT, daemons=(DAEMON, daemon))
-    assert defences_standing.loaded(both).standing is standing
+    assert assessment.loaded(both).standing is standing
 
 
 def test_the_next_daemon_finds_a_hook_that_is_there() -> None:
-    assert (
-        defences_standing.loaded(replace(LIBVIRT, daemons=())).standing is DefenceStanding.PRESENT
-    )
+    assert assessment.loaded(replace(LIBVIRT, daemons=())).standing is DefenceStanding.PRESENT
     none = replace(LIBVIRT, daemons=(), idle_view=NOWHERE)
-    assert defences_standing.loaded(none).standing is DefenceStanding.ABSENT
+    assert assessment.loaded(none).standing is DefenceStanding.ABSENT
 
 
 def test_every_nova_compute_needs_the_patch() -> None:
-    assert defences_standing.patch(()).standing is DefenceStanding.NOT_APPLICABLE
+    assert assessment.patch(()).standing is DefenceStanding.NOT_APPLICABLE
     good = NovaComputeSeen(5, ("nvme-quarantine-patch:1:34.0.0",), 1.0)
     bare = NovaComputeSeen(6, (), 600.0)
-    assert defences_standing.patch([good]).standing is DefenceStanding.PRESENT
-    found = defences_standing.patch([good, bare])
+    assert assessment.patch([good]).standing is DefenceStanding.PRESENT
+    found = assessment.patch([good, bare])
     assert found.standing is DefenceStanding.ABSENT
     assert "process 6" in found.detail
 
 
 def test_a_nova_compute_that_has_only_just_started_costs_no_free_slot() -> None:
     old, young = NovaComputeSeen(6, (), 61.0), NovaComputeSeen(7, (), 5.0)
-    found = defences_standing.patch([young])
+    found = assessment.patch([young])
     assert found.standing is DefenceStanding.UNKNOWN
     assert "process 7" in found.detail
-    assert defences_standing.patch([young, old]).standing is DefenceStanding.ABSENT
+    assert assessment.patch([young, old]).standing is DefenceStanding.ABSENT
 
 
 def test_rules_need_a_record_and_no_drift() -> None:
-    assert defences_standing.rules(None, ()).standing is DefenceStanding.ABSENT
-    assert defences_standing.rules(("0000:01:00.0",), ("x",)).standing is DefenceStanding.ABSENT
-    assert defences_standing.rules(("0000:01:00.0",), ()).standing is DefenceStanding.PRESENT
+    assert assessment.rules(None, ()).standing is DefenceStanding.ABSENT
+    assert assessment.rules(("0000:01:00.0",), ("x",)).standing is DefenceStanding.ABSENT
+    assert assessment.rules(("0000:01:00.0",), ()).standing is DefenceStanding.PRESENT
 
 
 @pytest.mark.parametrize(
@@ -195,9 +188,7 @@ def test_rules_need_a_record_and_no_drift() -> None:
 def test_the_watcher_runs_and_gives_signs_of_life(
     held: bool, silent: float | None, standing: DefenceStanding
 ) -> None:
-    assert (
-        defences_standing.watcher(defences_standing.WatcherSeen(held, silent)).standing is standing
-    )
+    assert assessment.watcher(assessment.WatcherSeen(held, silent)).standing is standing
 
 
 class Machine:
@@ -337,7 +328,7 @@ def test_a_name_of_any_bytes_can_be_told_in_a_hello(machine: Machine) -> None:
 
 def test_an_error_of_any_bytes_can_be_told_in_a_hello() -> None:
     error = OSError(5, "Input/output error", os.fsdecode(bytes([255])))
-    assert codec.canonical(defences_standing.unknown(Defence.RULES, error))
+    assert codec.canonical(assessment.unknown(Defence.RULES, error))
 
 
 @only_root
@@ -412,9 +403,9 @@ def test_what_no_rule_keeps_off_is_named_and_costs_nothing(machine: Machine) -> 
     cloud_init(machine)
     iommu(machine, "identity")
     found = machine.look(setup.Setup(("0000:01:00.0",)))[Defence.RULES]
-    assert (found.standing, found.seekers) == (DefenceStanding.PRESENT, "cloud-init")
+    assert (found.standing, found.scanners) == (DefenceStanding.PRESENT, "cloud-init")
     assert "found identity" in found.detail
-    assert machine.look(None)[Defence.RULES].seekers == ""
+    assert machine.look(None)[Defence.RULES].scanners == ""
 
 
 def test_host_setup_disables_cloud_init_only_where_it_is_told_to(
@@ -439,7 +430,7 @@ def test_host_setup_disables_cloud_init_only_where_it_is_told_to(
     assert cli.main([*argv, "--disable-cloud-init"]) == 0
     assert off.read_text() == "by ada\n"
     made = setup.load(machine.state)
-    assert machine.look(made)[Defence.RULES].seekers == ""
+    assert machine.look(made)[Defence.RULES].scanners == ""
 
 
 def test_a_file_that_cannot_be_read_keeps_no_rules_from_being_written(
@@ -839,7 +830,7 @@ def test_a_lock_that_nobody_holds_is_no_watcher(tmp_path: Path) -> None:
         assert seen.silent is not None
         assert 30 <= seen.silent < 60
         path.write_text("nonsense")
-        assert facts.look_at_watcher(tmp_path) == defences_standing.WatcherSeen(True, None)
+        assert facts.look_at_watcher(tmp_path) == assessment.WatcherSeen(True, None)
 
 
 def test_host_setup_installs_checks_and_removes_the_hook(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eraser.controller import unique
-from eraser.defences import dropped
-from eraser.defences.dropped import Drops
+from eraser.defences import removedslots
+from eraser.defences.removedslots import Drops
 from eraser.errors import EraserError
 from eraser.host import openers, usage
 from eraser.host.functions import nvme_functions
@@ -21,9 +21,9 @@ from eraser.state import hostcard
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class Uncovered:
     """By PCI address. Neither has drives of the running system, nor those that a person exempted or
-    dropped (:mod:`eraser.defences.dropped`).
+    dropped (:mod:`eraser.defences.removedslots`).
 
     An empty slot is in none: one that is gone for good stays in the gate's book.
     """
@@ -59,7 +59,7 @@ class LeftOut:
 
 def find(
     host: Host, state_dir: Path, given: Collection[str], drops: Drops | None = None
-) -> LeftOut:
+) -> Uncovered:
     """What is there and not among the slots that are ``given``; ``drops`` go before those on disk.
 
     Raises ``OSError`` and ``EraserError`` where the book, the exemptions or the drops cannot be
@@ -67,7 +67,7 @@ def find(
     """
     entries = books.load(state_dir).entries
     exempt = audit.exemptions(state_dir).addresses
-    drops = dropped.load(state_dir) if drops is None else drops
+    drops = removedslots.load(state_dir) if drops is None else drops
     there = [each for each in nvme_functions(host) if each not in given and each not in exempt]
     mounts = _mounts(host) if there else ()
     system = _system_disks(host, mounts) if there else frozenset()
@@ -86,7 +86,7 @@ def find(
             and not _used(host, each, mounts)
         )
     )
-    return LeftOut(slots, tuple(each for each in there if each not in slots))
+    return Uncovered(slots, tuple(each for each in there if each not in slots))
 
 
 def _was_given(entry: SlotEntry) -> bool:

@@ -15,8 +15,8 @@ from eraser.protocol.inbound import MessageKind, key
 from eraser.protocol.report import REPORT_TYPE, EraseReport, Hello
 from eraser.protocol.ticket import DomainSeen, GateTestimony, LastOwner
 from quarantine import cli
-from quarantine.evidence import certificate, served
-from quarantine.evidence.served import Account
+from quarantine.evidence import certificate, serverdrives
+from quarantine.evidence.serverdrives import Account
 from quarantine.record.database import engine, models
 from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.reasons import HoldCode
@@ -61,7 +61,7 @@ class Life:
         self.step(Event.RELEASE_SEEN, f"the allocation of {server} is gone")
 
     def account(self, server: str) -> Account:
-        return served.account(self.plane.store, server, [self.plane.controller.public])
+        return serverdrives.account(self.plane.store, server, [self.plane.controller.public])
 
 
 @pytest.fixture
@@ -320,7 +320,7 @@ def test_a_certificate_that_does_not_verify_is_a_hole(life: Life) -> None:
     life.used_by(ANN)
     life.released(ANN)
     life.erased()
-    found = served.account(life.plane.store, ANN, [life.plane.host.public])
+    found = serverdrives.account(life.plane.store, ANN, [life.plane.host.public])
     assert found.drives == ()
     assert "signature" in found.unknown[0]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from eraser.media.blocks import BLOCK
-from eraser.proof import counted
+from eraser.proof import probecount
 from eraser.proof.plan import NamespacePlan, VerifyPlan
 from eraser.proof.probes.canaries import Canaries
 from eraser.proof.probes.fingerprints import Fingerprints
@@ -54,11 +54,11 @@ def prints_of(namespace: NamespacePlan, looked: int) -> Fingerprints:
 
 
 def canaries(plan: VerifyPlan, *lost: int) -> int:
-    return counted.canaries(plan, lost or [0] * len(plan.namespaces))
+    return probecount.canaries(plan, lost or [0] * len(plan.namespaces))
 
 
 def compared(plan: VerifyPlan, *hidden: int) -> int:
-    return counted.compared(plan, hidden or [0] * len(plan.namespaces))
+    return probecount.compared(plan, hidden or [0] * len(plan.namespaces))
 
 
 @pytest.mark.parametrize(

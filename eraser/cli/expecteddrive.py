@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def meant(arguments: argparse.Namespace, address: str) -> ExpectedDrive:
+def chosen(arguments: argparse.Namespace, address: str) -> ExpectedDrive:
     """From the options, or from whoever sits at the terminal. Raises :class:`BadInputError`."""
     if arguments.any_drive:
         return ExpectedDrive()

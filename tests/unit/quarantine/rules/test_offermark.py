@@ -19,7 +19,7 @@ from quarantine.record.store import Store
 from quarantine.record.words.facts import NewCertificate, SlotChanges
 from quarantine.record.words.states import Custody, Event, State
 from quarantine.rules.action import ServiceLimits
-from quarantine.rules.mark import RESHAPED, Mark
+from quarantine.rules.offermark import RESHAPED, Mark
 from quarantine.service.brake import FEW, OFTEN, SHARE
 from quarantine.service.reconciler import Reconciler
 from tests.unit.quarantine.smallcloud import (

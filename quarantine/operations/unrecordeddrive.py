@@ -18,7 +18,7 @@ from quarantine.record.words.facts import DriveRecord, HostRecord
 
 
 @dataclass(frozen=True)
-class UnlearnedDrive:
+class UnrecordedDrive:
     """What becomes of the drive when its slot is retired."""
 
     identity: ControllerIdentity | None
@@ -27,7 +27,7 @@ class UnlearnedDrive:
     """The same in words, for the slot's reason."""
 
 
-_NOBODY: Final = UnlearnedDrive(None, "no drive is known in the slot: none is given up")
+_NOBODY: Final = UnrecordedDrive(None, "no drive is known in the slot: none is given up")
 _NOT_GIVEN_UP: Final = (
     "none is given up; if it is in this slot in truth, enrol the slot anew, and retire it when its "
     "record has that drive"
@@ -40,7 +40,7 @@ def named(host: HostRecord | None, slot: Slot) -> ControllerIdentity | None:
     return next((drive.identity for drive in drives if drive.address == slot.address), None)
 
 
-def unlearned(store: Store, slot: Slot) -> UnlearnedDrive:
+def unrecorded(store: Store, slot: Slot) -> UnrecordedDrive:
     """The drive in a slot whose record knows none. Raises ``UnavailableError``."""
     try:
         identity = named(store.host(slot.host), slot)
@@ -49,17 +49,17 @@ def unlearned(store: Store, slot: Slot) -> UnlearnedDrive:
         drive = store.drive(identity.digest)
         if drive is not None and drive.retired:
             before = f"was given up before: serial {identity.serial}"
-            return UnlearnedDrive(None, f"the drive that its host names in {slot} {before}")
+            return UnrecordedDrive(None, f"the drive that its host names in {slot} {before}")
         whose = _whose(store, slot, identity, drive)
     except UnreadableError as error:
-        return UnlearnedDrive(
+        return UnrecordedDrive(
             None, f"expected to read whose drive is named there, found {error}: {_NOT_GIVEN_UP}"
         )
     if not whose:
         # Whoever meets the drive elsewhere reads this, too.
         found = f"the drive that its host names in {slot}: serial {identity.serial}"
-        return UnlearnedDrive(identity, found)
-    return UnlearnedDrive(
+        return UnrecordedDrive(identity, found)
+    return UnrecordedDrive(
         None,
         f"expected a drive that is in this slot alone, found serial {identity.serial}, which "
         f"{whose}: {_NOT_GIVEN_UP}",

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 
-class Doubts:
+class UnknownDefences:
     """The hosts in doubt, each with the moments of its first and its last look, in this process,
     and with the number of the hello that the last one was about."""
 

@@ -11,7 +11,7 @@ from eraser.drive.inspect import facts
 from eraser.protocol.report import CommandRecord, ControllerFacts
 
 
-def look(session: CaseSession, *, named: bool = True) -> ControllerFacts:
+def read(session: CaseSession, *, named: bool = True) -> ControllerFacts:
     """Without ``named`` the drive is told nothing of us. Raises ``DriveError``."""
     name = namer(session) if named else None
     return resources.told(session, facts(session.controller, name=name))

@@ -31,23 +31,23 @@ _WHO_LENGTH: Final = 80
 """Characters of a guest's name and id; a host may call its domains anything."""
 
 
-def concern(look: Observation) -> tuple[AlarmCode | None, str]:
+def concern(seen: Observation) -> tuple[AlarmCode | None, str]:
     """The present trouble, and in words; None and empty when there is none."""
     for code, trouble in (
-        (AlarmCode.RECORD_UNREADABLE, look.context.unknown),
-        (AlarmCode.STRANGER_RUNS, intruder(look)),
-        (AlarmCode.UNGUARDED, _unguarded(look)),
-        (AlarmCode.OVERDUE, "" if look.context.quiet else _overdue(look)),
+        (AlarmCode.RECORD_UNREADABLE, seen.context.unknown),
+        (AlarmCode.STRANGER_RUNS, intruder(seen)),
+        (AlarmCode.UNGUARDED, _unguarded(seen)),
+        (AlarmCode.OVERDUE, "" if seen.context.quiet else _overdue(seen)),
     ):
         if trouble:
             return code, storable(trouble, ALARM_LENGTH)
     return None, ""
 
 
-def ended(look: Observation) -> str:
+def ended(seen: Observation) -> str:
     """What is written where the record's alarm stands no more."""
-    told = look.record.alarm
-    if look.context.quiet and told == storable(_overdue(look), ALARM_LENGTH):
+    told = seen.record.alarm
+    if seen.context.quiet and told == storable(_overdue(seen), ALARM_LENGTH):
         return f"silenced by a maintenance: {told}"
     return f"over: {told}"
 
@@ -58,27 +58,27 @@ def may_be_overdue(record: SlotRecord, now: datetime, after: float) -> bool:
     return limited and (now - record.entered_at).total_seconds() > after
 
 
-def intruder(look: Observation) -> str:
+def intruder(seen: Observation) -> str:
     """The guests that run with the drive and should not."""
     found: dict[str, list[str]] = {}
     # A host may name them in another order each time.
-    for domain in sorted(look.context.running, key=lambda each: each.uuid):
+    for domain in sorted(seen.context.running, key=lambda each: each.uuid):
         who = f"{domain.name!r} ({domain.uuid})"[:_WHO_LENGTH]
-        if wrong := _wrong(look, domain, who):
+        if wrong := _wrong(seen, domain, who):
             found.setdefault(wrong, []).append(who)
     return "; ".join(_together(who, wrong) for wrong, who in found.items())
 
 
-def _wrong(look: Observation, domain: DomainSeen, who: str) -> str:
-    if look.record.state is not State.IN_USE:
+def _wrong(seen: Observation, domain: DomainSeen, who: str) -> str:
+    if seen.record.state is not State.IN_USE:
         return "no server holds it in Placement: a ghost, or started by hand"
     # Without a gate no guest is in its book.
-    if not domain.recorded and look.limits.tickets:
+    if not domain.recorded and seen.limits.tickets:
         return "the gate has not let it in: plugged in by hand, or past the hook"
-    if domain.uuid in look.others:
+    if domain.uuid in seen.others:
         return ""
-    held = f"Placement has it for {', '.join(look.others) or 'nobody'}"
-    return held if _is_news(look, who, held) else ""
+    held = f"Placement has it for {', '.join(seen.others) or 'nobody'}"
+    return held if _is_news(seen, who, held) else ""
 
 
 def _together(who: list[str], wrong: str) -> str:
@@ -88,46 +88,46 @@ def _together(who: list[str], wrong: str) -> str:
     return f"domains {', '.join(who[:_NAMED])}{more} run with the drive, and {wrong}"
 
 
-def _is_news(look: Observation, who: str, held: str) -> bool:
+def _is_news(seen: Observation, who: str, held: str) -> bool:
     """Not where Nova has handed the drive to the server's migration, whose guest still runs here,
     or did when the host spoke: it is news again where that migration ended a while ago. Until Nova
     says so, what people were told of stands."""
-    if look.context.handover in (Handover.UNASKED, Handover.UNKNOWN):
-        told = look.record.alarm
+    if seen.context.handover in (Handover.UNASKED, Handover.UNKNOWN):
+        told = seen.record.alarm
         named = storable(who) in told or _MORE in told
         return named and storable(held, ALARM_LENGTH) in told
-    return look.context.handover is not Handover.MOVED
+    return seen.context.handover is not Handover.MOVED
 
 
-def _unguarded(look: Observation) -> str:
-    exposed = look.record.state in (State.CERTIFIED, State.AVAILABLE)
-    if not exposed or not look.limits.tickets:
+def _unguarded(seen: Observation) -> str:
+    exposed = seen.record.state in (State.CERTIFIED, State.AVAILABLE)
+    if not exposed or not seen.limits.tickets:
         return ""
-    lacking = look.context.unguarded
+    lacking = seen.context.unguarded
     # What people were told of stands until it is over: another process may have waited longer.
-    told = look.record.alarm == storable(lacking, ALARM_LENGTH)
-    return "" if look.context.doubtful and not told else lacking
+    told = seen.record.alarm == storable(lacking, ALARM_LENGTH)
+    return "" if seen.context.doubtful and not told else lacking
 
 
-def _overdue(look: Observation) -> str:
-    attended = look.age(look.context.attended_since)
-    told = look.record.alarm
+def _overdue(seen: Observation) -> str:
+    attended = seen.age(seen.context.attended_since)
+    told = seen.record.alarm
     # What people were told of stands until it is over: a break of ours ends nothing.
-    standing = told if told in _delays(look, math.inf) else ""
-    return next(_delays(look, attended), standing)
+    standing = told if told in _delays(seen, math.inf) else ""
+    return next(_delays(seen, attended), standing)
 
 
-def _delays(look: Observation, attended: float) -> Iterator[str]:
+def _delays(seen: Observation, attended: float) -> Iterator[str]:
     """The gravest first. Sweeps have gone through for ``attended`` seconds, without a break."""
-    record, limit = look.record, look.limits.overdue_after
-    whole = look.age(record.entered_at)
+    record, limit = seen.record, seen.limits.overdue_after
+    whole = seen.age(record.entered_at)
     here = min(whole, attended)
     # Without end is what a clock that was set back shows: that is no trouble of the slot's.
-    silence = min(here, look.age(record.heard_at))
+    silence = min(here, seen.age(record.heard_at))
     # Each hello names the order, also where its case dies again and again before it reports. A host
     # counts the order's time from when it took it, and not while it is off. It does not wait for
     # us: after a break of ours only its report may have.
-    longest = look.limits.order_seconds + limit
+    longest = seen.limits.order_seconds + limit
     if record.state in WORKING and longest < whole < math.inf and attended > limit:
         yield f"its host has not finished the order in more than {longest / 3600:g} h"
     if record.state in WORKING and limit < silence < math.inf:

@@ -84,15 +84,15 @@ def decide(
         return _missing(record, view)
     if view.provider.uuid != record.provider or view.inventory is None:
         return _moved(record, view)
-    look = Observation(record, view, now, limits, context)
-    action = _BY_STATE[record.state](look)
+    seen = Observation(record, view, now, limits, context)
+    action = _BY_STATE[record.state](seen)
     if context.unknown and action.act not in _KEEPS_OUT:
         action = Action(ActionKind.WAIT, context.unknown)
     # What keeps a drive from the wrong hands comes first; then people hear of it, once.
     if action.act in _CALM:
-        code, wrong = concern(look)
+        code, wrong = concern(seen)
         if wrong != record.alarm:
-            return amend(wrong or ended(look), SlotChanges(alarm=wrong), alarm=code)
+            return amend(wrong or ended(seen), SlotChanges(alarm=wrong), alarm=code)
     return action
 
 
@@ -133,10 +133,10 @@ def _moved(record: SlotRecord, view: View) -> Action:
     return move(Event.RELEASE_SEEN, found, rebased, alarm=alarm)
 
 
-def _in_use(look: Observation) -> Action:
-    record, others = look.record, look.others
+def _in_use(seen: Observation) -> Action:
+    record, others = seen.record, seen.others
     if not others:
-        if not look.locked and look.ours is None:
+        if not seen.locked and seen.ours is None:
             return _reserved_late(
                 record,
                 unburned="its claim was given up before Nova reserved it; reserved first",
@@ -146,22 +146,22 @@ def _in_use(look: Observation) -> Action:
             Event.RELEASE_SEEN,
             f"the allocation of {record.consumer or 'the last consumer'} is gone",
             SlotChanges(
-                consumer=look.last_user,
-                custody=look.ours,
-                custody_stage=Custody.left(look.ours),
+                consumer=seen.last_user,
+                custody=seen.ours,
+                custody_stage=Custody.left(seen.ours),
             ),
         )
     # Between its claim and its burn a server holds an allocation without reserved: Nova's window.
-    if not look.locked and look.age(record.entered_at) > look.limits.burn_grace:
+    if not seen.locked and seen.age(record.entered_at) > seen.limits.burn_grace:
         return _reserved_late(
             record,
             unburned="Nova has not reserved it since it was claimed; reserved",
             lowered="somebody lowered reserved while the drive is in use",
         )
     if record.consumer not in others:
-        return handed_over(look)
+        return handed_over(seen)
     # A guest runs that Placement does not name: Nova may know of a migration.
-    if strangers(others, look.context) and look.context.handover is Handover.UNASKED:
+    if strangers(others, seen.context) and seen.context.handover is Handover.UNASKED:
         return Action(ActionKind.ASK, "Nova")
     return NOTHING
 
@@ -173,73 +173,73 @@ def _reserved_late(record: SlotRecord, *, unburned: str, lowered: str) -> Action
     return reserve(lowered, alarm=AlarmCode.RESERVE_LOWERED)
 
 
-def _released(look: Observation) -> Action:
-    if look.others:
+def _released(seen: Observation) -> Action:
+    if seen.others:
         return move(
             Event.CLAIM_SEEN,
-            f"claimed by {look.others[0]} before it was erased",
-            SlotChanges(consumer=look.others[0]),
+            f"claimed by {seen.others[0]} before it was erased",
+            SlotChanges(consumer=seen.others[0]),
             alarm=AlarmCode.CLAIMED_UNERASED,
         )
-    if not look.locked:
-        if look.ours is None:
+    if not seen.locked:
+        if seen.ours is None:
             text = "free without a certificate; reserved first"
             return reserve(text, alarm=AlarmCode.ON_OFFER)
         # Between the two writes of a take: our allocation is there, and reserved is not yet.
         return Action(ActionKind.ENSURE, "custody was half taken")
     # Only now that it is reserved: a hold locks nothing in Placement.
-    if look.record.next_hold is not None:
-        return hold_as_asked(look.record.next_hold)
-    if look.ours is None:
+    if seen.record.next_hold is not None:
+        return hold_as_asked(seen.record.next_hold)
+    if seen.ours is None:
         return Action(ActionKind.TAKE, "custody")
-    changes = SlotChanges(consumer=look.last_user, custody=look.ours)
+    changes = SlotChanges(consumer=seen.last_user, custody=seen.ours)
     return move(Event.CUSTODY_TAKEN, changes=changes)
 
 
-def _quarantined(look: Observation) -> Action:
-    record = look.record
-    broken = _custody_trouble(look)
+def _quarantined(seen: Observation) -> Action:
+    record = seen.record
+    broken = _custody_trouble(seen)
     if broken is not None:
         return broken
-    if look.ours is None:
+    if seen.ours is None:
         # Only a custody that was seen can vanish: of one that is TAKING the request may not have
         # been made before its look died.
         if record.custody_stage is Custody.HELD:
             return amend(_CUSTODY_GONE, _NO_CASE, alarm=AlarmCode.CUSTODY_GONE)
         return Action(ActionKind.TAKE, "custody again")
-    if look.strange_custody:
-        return amend(_STRANGE_CUSTODY, look.begun_again, alarm=AlarmCode.CUSTODY_STRANGE)
+    if seen.strange_custody:
+        return amend(_STRANGE_CUSTODY, seen.begun_again, alarm=AlarmCode.CUSTODY_STRANGE)
     if record.custody_stage is not Custody.HELD:
         return fence("custody was found")
-    postponed = look.context.postponed
-    if postponed >= look.limits.max_attempts:
+    postponed = seen.context.postponed
+    if postponed >= seen.limits.max_attempts:
         text = f"the order came back {postponed} times without an erase: {record.reason}"
         return hold(HoldCode.ORDER_CAME_BACK, text)
-    if postponed and look.age(record.entered_at) < look.limits.retry_in_use_after:
+    if postponed and seen.age(record.entered_at) < seen.limits.retry_in_use_after:
         return NOTHING
-    return _unless_haunted(look, Action(ActionKind.ORDER, "erase"))
+    return _unless_haunted(seen, Action(ActionKind.ORDER, "erase"))
 
 
-def _working(look: Observation) -> Action:
-    record = look.record
-    broken = _custody_trouble(look)
+def _working(seen: Observation) -> Action:
+    record = seen.record
+    broken = _custody_trouble(seen)
     if broken is not None:
         return broken
-    if look.ours is None:
+    if seen.ours is None:
         return move(Event.POSTPONED, _CUSTODY_GONE, _NO_CASE, alarm=AlarmCode.CUSTODY_GONE)
-    if look.strange_custody:
+    if seen.strange_custody:
         code = AlarmCode.CUSTODY_STRANGE
-        return move(Event.POSTPONED, _STRANGE_CUSTODY, look.begun_again, alarm=code)
+        return move(Event.POSTPONED, _STRANGE_CUSTODY, seen.begun_again, alarm=code)
     # Since the later of the two: an order sent again has its time anew.
-    last = min(look.age(record.ordered_at), look.age(record.heard_at))
-    if last > look.patience:
-        return _unless_haunted(look, Action(ActionKind.RESEND, "nothing was heard of the order"))
+    last = min(seen.age(record.ordered_at), seen.age(record.heard_at))
+    if last > seen.patience:
+        return _unless_haunted(seen, Action(ActionKind.RESEND, "nothing was heard of the order"))
     return NOTHING
 
 
-def _unless_haunted(look: Observation, action: Action) -> Action:
+def _unless_haunted(seen: Observation, action: Action) -> Action:
     """Nothing is sent to a drive that may have a user whom Placement does not know."""
-    context = look.context
+    context = seen.context
     if context.claimed:
         return Action(ActionKind.WAIT, context.claimed)
     if context.ghosts is None:
@@ -249,17 +249,17 @@ def _unless_haunted(look: Observation, action: Action) -> Action:
     return action
 
 
-def _custody_trouble(look: Observation) -> Action | None:
+def _custody_trouble(seen: Observation) -> Action | None:
     """What is wrong with the two locks of an open case, where that needs a step of its own."""
-    if look.others:
+    if seen.others:
         return hold(
             HoldCode.CLAIMED,
-            f"{look.others[0]} holds the drive although it was under our custody "
-            f"({custody.describe(look.view)})",
-            SlotChanges(consumer=look.others[0]),
+            f"{seen.others[0]} holds the drive although it was under our custody "
+            f"({custody.describe(seen.view)})",
+            SlotChanges(consumer=seen.others[0]),
         )
-    if not look.locked:
-        if look.ours is None:
+    if not seen.locked:
+        if seen.ours is None:
             text = "custody and reserved are gone; reserved first"
             return reserve(text, alarm=AlarmCode.ON_OFFER)
         text = "reserved was lowered under custody"
@@ -267,27 +267,27 @@ def _custody_trouble(look: Observation) -> Action | None:
     return None
 
 
-def _certified(look: Observation) -> Action:
-    record = look.record
+def _certified(seen: Observation) -> Action:
+    record = seen.record
     begun = record.custody_stage is Custody.RETURNING
-    if look.ours is None:
+    if seen.ours is None:
         # RETURNING is written before the request that gives the drive back: without it somebody
         # else took our custody away. A hold locks nothing in Placement, so a drive that is free
         # is reserved first, and held by the next look.
-        if not look.locked and not look.others and (look.lacks or not begun):
+        if not seen.locked and not seen.others and (seen.lacks or not begun):
             return reserve(
-                f"free although {look.lacks or 'we did not give it back'}; reserved first",
+                f"free although {seen.lacks or 'we did not give it back'}; reserved first",
                 alarm=AlarmCode.ON_OFFER,
             )
-        if look.lacks or not begun:
+        if seen.lacks or not begun:
             return hold(
-                _GONE[bool(look.lacks)],
-                f"{look.lacks or 'not given back by us, and burned again since'} "
-                f"({custody.describe(look.view)})",
+                _GONE[bool(seen.lacks)],
+                f"{seen.lacks or 'not given back by us, and burned again since'} "
+                f"({custody.describe(seen.view)})",
                 SlotChanges(
                     custody=None,
                     custody_stage=Custody.NONE,
-                    consumer=look.others[0] if look.others else record.consumer,
+                    consumer=seen.others[0] if seen.others else record.consumer,
                 ),
             )
         # Whoever has it by now got it clean, and is its user from the next look on.
@@ -296,132 +296,132 @@ def _certified(look: Observation) -> Action:
             changes=SlotChanges(custody=None, custody_stage=Custody.NONE, consumer=None, detail=""),
         )
     # A claim on a drive under custody is graver than both, and its hold names the claimant.
-    if look.lacks and not look.others:
-        return hold(HoldCode.NOT_CLEAN, look.lacks)
-    if look.strange_custody and not look.others:
-        changes = SlotChanges(consumer=look.last_user, custody=look.ours)
+    if seen.lacks and not seen.others:
+        return hold(HoldCode.NOT_CLEAN, seen.lacks)
+    if seen.strange_custody and not seen.others:
+        changes = SlotChanges(consumer=seen.last_user, custody=seen.ours)
         return hold(HoldCode.STRANGE_CUSTODY, _STRANGE_CUSTODY, changes)
-    return _custody_trouble(look) or _to_the_pool(look)
+    return _custody_trouble(seen) or _to_the_pool(seen)
 
 
-def _to_the_pool(look: Observation) -> Action:
+def _to_the_pool(seen: Observation) -> Action:
     """Certified and locked away by us alone: given back once its host would let a guest start."""
-    record, present = look.record, look.context.incarnation
-    if not look.limits.tickets:
-        return _give_back(look)
+    record, present = seen.record, seen.context.incarnation
+    if not seen.limits.tickets:
+        return _give_back(seen)
     if present is None:
         return Action(ActionKind.WAIT, f"waiting for host {record.slot.host} to be registered")
     if record.ticket_incarnation != present:
         # The new life knows nothing of the case, and takes no ticket without its report.
         before = record.ticket_incarnation or "given no ticket"
         return _recalled(
-            look, f"its host is incarnation {present} now and was {before} at the certificate"
+            seen, f"its host is incarnation {present} now and was {before} at the certificate"
         )
-    if look.context.recall:
-        return _recalled(look, look.context.recall)
-    if not look.context.greeted:
+    if seen.context.recall:
+        return _recalled(seen, seen.context.recall)
+    if not seen.context.greeted:
         return Action(ActionKind.WAIT, f"waiting for the hello of host {record.slot.host}")
-    if look.context.unguarded:
-        return Action(ActionKind.WAIT, look.context.unguarded)
+    if seen.context.unguarded:
+        return Action(ActionKind.WAIT, seen.context.unguarded)
     # The host's receipt is in: a guest on this drive would start.
     if record.ticket_ready:
-        return _give_back(look)
-    if look.age(record.ticket_at) > look.patience:
+        return _give_back(seen)
+    if seen.age(record.ticket_at) > seen.patience:
         return Action(ActionKind.TICKET, "its host's receipt is wanted")
     return NOTHING
 
 
-def _recalled(look: Observation, why: str) -> Action:
+def _recalled(seen: Observation, why: str) -> Action:
     """Erased again; first whoever has begun to give the slot back is kept from it."""
-    if look.record.custody_stage is Custody.RETURNING:
+    if seen.record.custody_stage is Custody.RETURNING:
         return fence(why)
     return move(Event.RECALLED, f"{why}: erased again")
 
 
-def _give_back(look: Observation) -> Action:
+def _give_back(seen: Observation) -> Action:
     """Nova reserves only what has the trait: without it the next user would leave no mark."""
-    if look.context.burns is None:
+    if seen.context.burns is None:
         return Action(ActionKind.CHECK, ONE_TIME_USE)
-    mark = SlotChanges(offered_as=look.mark_of_return)
+    mark = SlotChanges(offered_as=seen.mark_of_return)
     return (
         Action(ActionKind.GIVE_BACK, "certified", changes=mark)
-        if look.context.burns
+        if seen.context.burns
         else hold(HoldCode.NO_ONE_TIME_USE, UNBURNABLE)
     )
 
 
-def _available(look: Observation) -> Action:
-    if look.others:
+def _available(seen: Observation) -> Action:
+    if seen.others:
         return move(
             Event.CLAIM_SEEN,
-            changes=SlotChanges(consumer=look.others[0], custody=None, custody_stage=Custody.NONE),
+            changes=SlotChanges(consumer=seen.others[0], custody=None, custody_stage=Custody.NONE),
         )
-    if look.ours is not None:
+    if seen.ours is not None:
         return move(
             Event.RELEASE_SEEN,
             "our custody is still there; erased again",
-            SlotChanges(custody=look.ours, custody_stage=Custody.TAKING),
+            SlotChanges(custody=seen.ours, custody_stage=Custody.TAKING),
             alarm=AlarmCode.CUSTODY_GONE,
         )
-    wrong = look.lacks or look.context.recall or intruder(look)
-    if look.locked:
+    wrong = seen.lacks or seen.context.recall or intruder(seen)
+    if seen.locked:
         return move(
             Event.RELEASE_SEEN,
             wrong or "reserved without an allocation: used and let go between two looks",
             # Of a recall people heard when we reserved the slot for it. Where Nova did, its ticket
             # is used as it should be: a short use is no alarm.
-            alarm=only(AlarmCode.ON_OFFER, look.lacks or intruder(look)),
+            alarm=only(AlarmCode.ON_OFFER, seen.lacks or intruder(seen)),
         )
     if wrong:
         return reserve(f"on offer although {wrong}; reserved first", alarm=AlarmCode.ON_OFFER)
-    return NOTHING if look.limits.tickets else _unmoved(look)
+    return NOTHING if seen.limits.tickets else _unmoved(seen)
 
 
-def _unmoved(look: Observation) -> Action:
+def _unmoved(seen: Observation) -> Action:
     """No gate tells of a guest here: what moves the provider is a use until it is explained."""
-    mark = Mark.read(look.record.offered_as)
+    mark = Mark.read(seen.record.offered_as)
     # Nobody wrote to the provider since the mark.
-    if mark is not None and mark.generation == look.view.provider.generation:
+    if mark is not None and mark.generation == seen.view.provider.generation:
         return NOTHING
-    if look.context.traits is None:
+    if seen.context.traits is None:
         return Action(ActionKind.CHECK, "traits")
-    now = Mark.of(look.view, look.context.traits)
+    now = Mark.of(seen.view, seen.context.traits)
     # A slot that was on offer before there were marks gets its first one, unjudged.
     why = mark.unexplained(now) if mark is not None else ""
     if not why:
         return amend("", SlotChanges(offered_as=str(now)))
-    if look.context.crowded:
-        return Action(ActionKind.WAIT, look.context.crowded)
+    if seen.context.crowded:
+        return Action(ActionKind.WAIT, seen.context.crowded)
     return reserve(f"{why}; reserved first")
 
 
-def _parked(look: Observation) -> Action:
+def _parked(seen: Observation) -> Action:
     """Held or retired: we only keep the drive out of the pool."""
-    if look.outrun:
+    if seen.outrun:
         return move(
             Event.CLAIM_SEEN,
-            f"{look.others[0]} was quicker than the hold: held at its next release",
+            f"{seen.others[0]} was quicker than the hold: held at its next release",
             SlotChanges(
-                consumer=look.others[0],
-                next_hold=NextHold(look.record.reason, look.context.held_by),
+                consumer=seen.others[0],
+                next_hold=NextHold(seen.record.reason, seen.context.held_by),
             ),
         )
-    if not look.locked:
-        if look.ours is not None:
+    if not seen.locked:
+        if seen.ours is not None:
             return Action(
                 ActionKind.ENSURE,
-                f"reserved was lowered while {look.record.state}",
+                f"reserved was lowered while {seen.record.state}",
                 alarm=AlarmCode.RESERVE_LOWERED,
             )
         # A drive that was on offer when a person decided is free at the first look after that.
-        alarm = only(AlarmCode.ON_OFFER, not look.first)
-        return reserve(f"free while {look.record.state}; reserved", alarm=alarm)
-    if look.ours is not None and look.record.custody_stage is not Custody.HELD:
-        return fence(f"{look.record.state} in the midst of a step")
-    if look.others and look.record.consumer not in look.others:
+        alarm = only(AlarmCode.ON_OFFER, not seen.first)
+        return reserve(f"free while {seen.record.state}; reserved", alarm=alarm)
+    if seen.ours is not None and seen.record.custody_stage is not Custody.HELD:
+        return fence(f"{seen.record.state} in the midst of a step")
+    if seen.others and seen.record.consumer not in seen.others:
         return amend(
-            f"{look.others[0]} holds the drive while it is {look.record.state}: {USED_AGAIN}",
-            SlotChanges(consumer=look.others[0]),
+            f"{seen.others[0]} holds the drive while it is {seen.record.state}: {USED_AGAIN}",
+            SlotChanges(consumer=seen.others[0]),
             alarm=AlarmCode.USED_AGAIN,
         )
     return NOTHING

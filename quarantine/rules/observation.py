@@ -166,13 +166,13 @@ def strangers(others: Iterable[str], context: SlotContext) -> tuple[str, ...]:
     return tuple(d.uuid for d in context.running if d.uuid not in others)
 
 
-def handed_over(look: Observation) -> Action:
+def handed_over(seen: Observation) -> Action:
     """Another consumer holds the drive than the one on record."""
-    before, now = look.record.consumer, look.others[0]
+    before, now = seen.record.consumer, seen.others[0]
     changes = SlotChanges(consumer=now, detail="")
     found = f"held by {now} now, by {before or 'nobody known'} before"
     known = before is not None
-    match look.context.handover if known else Handover.STRANGE:
+    match seen.context.handover if known else Handover.STRANGE:
         case Handover.UNASKED:
             return Action(ActionKind.ASK, "Nova")
         case Handover.UNKNOWN:

@@ -1,7 +1,6 @@
 """Slots that a person took from host-setup (``--fewer``): their word that these are none now.
 
-The gate's book, and the orders, go on knowing them. In a file of its own, for an earlier release
-refuses a record of host-setup with members that it does not know.
+The gate's book, and the orders, go on knowing them.
 """
 
 from __future__ import annotations
@@ -11,10 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from eraser.errors import BadInputError
-from eraser.protocol import codec
-from eraser.state import hostcard
-from eraser.state.journal import make_directory, replace_durably
+from eraser.state import hostcard, notes
 
 
 @dataclass(frozen=True)
@@ -64,9 +60,7 @@ def drops_file(state_dir: Path) -> Path:
 
 def save(state_dir: Path, drops: Drops) -> None:
     """Raises ``OSError``."""
-    path = drops_file(state_dir)
-    make_directory(path.parent)
-    replace_durably(path, codec.canonical(drops) + b"\n")
+    notes.save(drops_file(state_dir), drops)
 
 
 def load(state_dir: Path) -> Drops:
@@ -74,12 +68,4 @@ def load(state_dir: Path) -> Drops:
 
     Raises :class:`BadInputError`.
     """
-    path = drops_file(state_dir)
-    try:
-        value = codec.parse(path.read_bytes(), str(path))
-        # A later release may have more to say of each.
-        return codec.decode(Drops, codec.known(Drops, value), str(path))
-    except FileNotFoundError:
-        return Drops()
-    except OSError as error:
-        raise BadInputError(f"expected to read {path}, found {error.strerror}") from error
+    return notes.load(drops_file(state_dir), Drops())

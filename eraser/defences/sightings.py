@@ -12,11 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from eraser.errors import BadInputError
 from eraser.host.proc import Process
 from eraser.ownership.model import SteadyTime
-from eraser.protocol import codec
-from eraser.state.journal import make_directory, replace_durably
+from eraser.state import notes
 
 
 @dataclass(frozen=True)
@@ -58,9 +56,7 @@ def sightings_file(state_dir: Path) -> Path:
 
 def save(state_dir: Path, sightings: Sightings) -> None:
     """Raises ``OSError``."""
-    path = sightings_file(state_dir)
-    make_directory(path.parent)
-    replace_durably(path, codec.canonical(sightings) + b"\n")
+    notes.save(sightings_file(state_dir), sightings)
 
 
 def load(state_dir: Path) -> Sightings:
@@ -68,12 +64,4 @@ def load(state_dir: Path) -> Sightings:
 
     Raises :class:`BadInputError`.
     """
-    path = sightings_file(state_dir)
-    try:
-        value = codec.parse(path.read_bytes(), str(path))
-        # A later release may have more to say of each.
-        return codec.decode(Sightings, codec.known(Sightings, value), str(path))
-    except FileNotFoundError:
-        return Sightings()
-    except OSError as error:
-        raise BadInputError(f"expected to read {path}, found {error.strerror}") from error
+    return notes.load(sightings_file(state_dir), Sightings())

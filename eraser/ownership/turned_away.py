@@ -12,10 +12,9 @@ from pathlib import Path
 from eraser.errors import EraserError
 from eraser.ownership import store
 from eraser.ownership.model import Book, SteadyTime
-from eraser.protocol import codec
 from eraser.protocol.codec import LATE
 from eraser.protocol.ticket import OwnerRefused
-from eraser.state.journal import replace_whole
+from eraser.state import notes
 
 PASSES_WITHIN = 300.0
 """Seconds. Counters that a drive does not tell for so long are told of: it may be busy after a
@@ -86,17 +85,16 @@ def _standing(state_dir: Path, book: Book) -> tuple[_Kept, ...]:
 
 
 def _kept(state_dir: Path) -> tuple[_Kept, ...]:
-    path = _file(state_dir)
     try:
-        return codec.load(_AllKept, path.read_bytes(), str(path)).kept
-    except (OSError, EraserError):
+        return notes.load(_file(state_dir), _AllKept()).kept
+    except EraserError:
         # It guards nothing: a damaged one is as good as none.
         return ()
 
 
 def _write(state_dir: Path, kept: Iterable[_Kept]) -> None:
     try:
-        replace_whole(_file(state_dir), codec.canonical(_AllKept(tuple(kept))) + b"\n")
+        notes.save(_file(state_dir), _AllKept(tuple(kept)))
     except OSError:
         return
 

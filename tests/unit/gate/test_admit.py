@@ -29,7 +29,7 @@ from eraser.ownership.facts import CaseSeen, CaseStanding, DriveSeen
 from eraser.ownership.model import PciIds, SlotEntry
 from eraser.protocol.report import Outcome, Verdict
 from eraser.protocol.ticket import Counters, TicketReceipt, TicketState
-from eraser.state import answers, hostcard
+from eraser.state import answers, hostcard, notes
 from eraser.state.answers import OrderAnswer
 from eraser.state.case_dir import CaseEnding
 from eraser.state.case_files import CaseFiles
@@ -683,6 +683,6 @@ def test_a_refusal_that_cannot_be_noted_says_why_all_the_same(
 
     world.slot(ADDRESS)
     world.know(SlotEntry(ADDRESS, owner=owner(left="it vanished")))
-    monkeypatch.setattr(turned_away, "replace_whole", full)
+    monkeypatch.setattr(notes, "save", full)
     refused(world, domain(ADDRESS), "it vanished")
     assert turned_away.standing(world.state, world.book) == ()

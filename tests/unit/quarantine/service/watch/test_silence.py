@@ -1,363 +1,299 @@
-"""A silent host is named within minutes where something waits for it, once, and when it is over."""
+"""Whose last hello says nothing any more: who fell silent while others were heard."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from dataclasses import replace
+import random
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
-from eraser.protocol.identity import Slot
-from eraser.protocol.report import Hello
-from eraser.protocol.transport.signing import PrivateKey
-from quarantine.record.store import Store
-from quarantine.record.words.facts import Initiator, SlotRecord, Subject
-from quarantine.record.words.states import Event, State
-from quarantine.service.watch.host_liveness import HostLiveness, words
-from tests.lab.record import migrated_file
-from tests.unit.quarantine.store_suite import certified, enrol, erasing
-from tests.unit.quarantine.testimony import IDENTITY, NOW, RECORD
+from quarantine.service.watch.silence import DAY, Silence
 
-LIFE = "incarnation-00001"
+AFTER = 420.0
+HELLO = 60.0
+PASS = 10.0
 
 
-class Clock:
-    now = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+class Cloud:
+    """Hosts that say hello each minute, each at a second of its own, and a pass now and then."""
 
-    def __call__(self) -> datetime:
-        return self.now
+    def __init__(self, hosts: int, seed: int) -> None:
+        rng = random.Random(seed)
+        self.now = 0.0
+        self.offset = {f"cmp{n}": rng.uniform(0, HELLO) for n in range(hosts)}
+        self.heard: dict[str, datetime] = {}
+        self.wall = datetime(2026, 11, 26, tzinfo=UTC)
+        self.silence = Silence(AFTER, lambda: self.now)
+        self.pace = rng.uniform(0.5, 2) * PASS
 
-    def forward(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    found = Store.open(migrated_file(tmp_path / "record.db"), clock=clock)
-    for number in range(1, 5):
-        found.register_host(f"cmp{number}", PrivateKey.generate().public, LIFE)
-    yield found
-    found.close()
-
-
-IDENTITIES = {number: replace(IDENTITY, serial=f"S{number}") for number in (9, 17)}
-SILENT, OVERDUE = 420.0, 21600.0
-ONE, TWO = Slot("cmp1", "0000:01:00.0"), Slot("cmp1", "0000:02:00.0")
-
-
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    found = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
-    caplog.clear()
-    return found
+    def run(
+        self,
+        seconds: float,
+        *,
+        dead: frozenset[str] = frozenset(),
+        deaf: bool = False,
+        hello: float = HELLO,
+    ) -> set[str]:
+        """Who was called silent at any pass."""
+        found = set[str]()
+        end = self.now + seconds
+        while self.now < end:
+            before, self.now = self.now, self.now + self.pace
+            for name, offset in self.offset.items():
+                spoke = (self.now - offset) // hello > (before - offset) // hello
+                if name not in self.heard or (spoke and name not in dead and not deaf):
+                    self.heard[name] = self.wall + timedelta(seconds=self.now)
+            found |= self.silence.of(self.heard)
+        return found
 
 
-def speak(store: Store, *numbers: int) -> None:
-    for number in numbers:
-        name = f"cmp{number}"
-        host = store.host(name)
-        assert host is not None
-        sequence = host.sequence + 1
-        store.host_seen(name, sequence, Hello(name, LIFE, sequence, "0.1.0", (), ()))
-
-
-def test_a_silent_host_with_an_order_is_named_within_minutes_and_once(
-    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("hosts", [2, 6, 12, 300])
+def test_no_outage_makes_anybody_silent_and_who_is_dead_is_so_in_time(
+    hosts: int, seed: int
 ) -> None:
-    erasing(store, ONE)
-    silence = HostLiveness(store, SILENT, OVERDUE, clock)
-    clock.forward(SILENT)
-    assert silence.check() == frozenset()
-    speak(store, 2, 3, 4)
-    clock.forward(1)
-    assert silence.check() == silence.check() == {"cmp1"}
-    (alarm,) = said(caplog)
-    assert alarm.startswith(
-        "ALARM host-silent host cmp1: silent for 7 min: its orders (0000:01:00.0) are unheard "
-        "since 2026-11-20 12:00 UTC"
-    )
-    speak(store, 1)
-    assert silence.check() == frozenset()
-    assert said(caplog) == ["over: host-silent host cmp1: it is heard again, or removed"]
-    clock.forward(SILENT - 1)
-    assert silence.check() == frozenset()
-    speak(store, 2, 3, 4)
-    clock.forward(2)
-    assert silence.check() == {"cmp1"}, "anew"
-    store.remove_host("cmp1")
-    clock.forward(-86400)
-    assert silence.check() == frozenset()
+    cloud = Cloud(hosts, seed)
+    assert not cloud.run(1800)
+    outage = random.Random(seed).choice([60, 200, 300, 430, 1000, 7200])
+    assert not cloud.run(outage, deaf=True)
+    assert not cloud.run(1800)
+    dead = frozenset(f"cmp{n}" for n in range(max(1, min(hosts // 10, 3))))
+    assert not cloud.run(AFTER - HELLO - 3 * cloud.pace, dead=dead)
+    cloud.run(2 * HELLO + 6 * cloud.pace, dead=dead)
+    for _ in range(2):  # also after another outage
+        assert cloud.run(120, dead=dead) == set(dead)
+        cloud.run(1000, dead=dead, deaf=True)
+    cloud.run(2 * HELLO)
+    assert not cloud.run(600)
 
 
-def test_a_host_that_is_silent_since_our_clock_was_set_back_is_named(
-    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+def test_a_clock_that_is_set_changes_nothing() -> None:
+    cloud = Cloud(6, 1)
+    for step in (timedelta(hours=-6), timedelta(hours=12)):
+        assert not cloud.run(900)
+        cloud.wall += step
+    dead = frozenset({"cmp3"})
+    cloud.run(AFTER + HELLO, dead=dead)
+    cloud.wall -= timedelta(days=1)
+    assert cloud.run(600, dead=dead) == {"cmp3"}
+
+
+def test_who_was_never_heard_is_silent_and_who_was_removed_is_forgotten() -> None:
+    cloud = Cloud(4, 1)
+    cloud.run(AFTER + 2 * HELLO, dead=frozenset({"cmp0"}))
+    assert cloud.run(60, dead=frozenset({"cmp0"})) == {"cmp0"}
+    del cloud.heard["cmp0"], cloud.offset["cmp0"]
+    assert not cloud.run(60)
+
+
+@pytest.mark.parametrize("cut", [8, 10, 19])
+def test_many_that_are_cut_off_at_once_are_believed_for_a_day(cut: int) -> None:
+    """A rack's uplink: each honest device there would be reserved, and nobody gives it back."""
+    cloud = Cloud(20, 3)
+    cloud.pace = 60.0
+    assert not cloud.run(1800)
+    off = frozenset(f"cmp{n}" for n in range(cut))
+    assert not cloud.run(DAY - 3600, dead=off)
+    assert not cloud.run(1800)
+    cloud.run(DAY + 600, dead=off)
+    assert cloud.run(600, dead=off) == off
+    # One more beside them is not the network.
+    one = off | {"cmp19"} if cut < 19 else off
+    cloud.run(AFTER + 3 * HELLO, dead=one)
+    assert cloud.run(120, dead=one) == one
+
+
+def test_a_host_that_is_alone_is_silent_after_a_day() -> None:
+    cloud = Cloud(1, 1)
+    cloud.pace = 60.0
+    assert not cloud.run(1800)
+    assert not cloud.run(DAY - 300, deaf=True)
+    assert cloud.run(600, deaf=True) == {"cmp0"}
+    cloud.run(2 * HELLO)
+    assert not cloud.run(600)
+
+
+@pytest.mark.parametrize("pace", [10.0, 200.0, 300.0, 3600.0])
+def test_passes_may_be_far_apart(pace: float) -> None:
+    """``[detection]safety_interval`` may be an hour, and a pass may take minutes."""
+    cloud = Cloud(50, 2)
+    cloud.pace = pace
+    assert not cloud.run(6 * pace)
+    cloud.run(6 * max(pace, AFTER), dead=frozenset({"cmp7"}))
+    assert cloud.run(pace, dead=frozenset({"cmp7"})) == {"cmp7"}
+
+
+def test_two_hosts_that_seldom_speak() -> None:
+    """``[worker]hello_interval`` of 240 s."""
+    cloud = Cloud(2, 4)
+    cloud.run(1800, hello=240.0)
+    cloud.run(3600, hello=240.0, dead=frozenset({"cmp1"}))
+    assert cloud.run(300, hello=240.0, dead=frozenset({"cmp1"})) == {"cmp1"}
+
+
+@pytest.mark.parametrize("pace", [2.0, 10.0, 30.0])
+@pytest.mark.parametrize(("hosts", "cut"), [(20, 10), (20, 19), (100, 40)])
+def test_many_are_late_and_come_back_one_by_one(hosts: int, cut: int, pace: float) -> None:
+    """Not the first of them, before it is seen that they are many, nor the last to speak again."""
+    cloud = Cloud(hosts, 3)
+    cloud.pace = pace
+    assert not cloud.run(1800)
+    off = frozenset(f"cmp{n}" for n in range(cut))
+    assert not cloud.run(3600, dead=off)
+    assert not cloud.run(900)
+    one = frozenset({"cmp0"})
+    cloud.run(2 * AFTER + 3 * HELLO, dead=one)
+    assert cloud.run(60, dead=one) == one
+
+
+def test_a_control_plane_that_was_stopped_for_days_has_listened_to_nobody() -> None:
+    cloud = Cloud(20, 1)
+    assert not cloud.run(1800)
+    cloud.now += 3 * DAY
+    assert not cloud.silence.of(cloud.heard)
+    assert not cloud.run(1800)
+
+
+def test_who_is_registered_while_nobody_can_speak_has_not_spoken() -> None:
+    cloud = Cloud(3, 1)
+    assert not cloud.run(1800)
+    for number in range(8):
+        assert not cloud.run(300, deaf=True)
+        cloud.offset[f"new{number}"] = 1.0
+    assert not cloud.run(900)
+
+
+def test_hosts_that_are_long_dead_hide_nobody_from_a_service_that_is_often_restarted() -> None:
+    cloud = Cloud(34, 2)
+    cloud.pace = 60.0
+    buried = frozenset(f"cmp{n}" for n in range(4))
+    assert not cloud.run(600)
+    for name in buried:
+        cloud.heard[name] -= timedelta(days=90)
+    for _ in range(3):
+        cloud.silence = Silence(AFTER, lambda: cloud.now)
+        found = cloud.run(3600, dead=buried | {"cmp7"})
+        assert found == buried | {"cmp7"}
+
+
+def test_nobody_is_silent_sooner_than_was_asked_for() -> None:
+    cloud = Cloud(20, 1)
+    cloud.silence = Silence(7 * DAY, lambda: cloud.now)
+    cloud.pace = 600.0
+    assert not cloud.run(3 * DAY, dead=frozenset({"cmp3"}))
+
+
+@pytest.mark.parametrize("spoke", [1, 5])
+def test_a_control_plane_that_starts_as_an_outage_of_days_ends(spoke: int) -> None:
+    """The first hosts have spoken by its first look: the others are not long dead."""
+    cloud = Cloud(20, 2)
+    assert not cloud.run(600)
+    early = [f"cmp{n}" for n in range(spoke)]
+    for name in cloud.heard.keys() - set(early):
+        cloud.heard[name] -= timedelta(days=2)
+    cloud.silence = Silence(AFTER, lambda: cloud.now)
+    assert not cloud.run(3600, dead=cloud.heard.keys() - set(early))
+    assert not cloud.run(1800)
+
+
+def test_a_host_that_was_heard_in_the_future_once_makes_nobody_long_dead() -> None:
+    cloud = Cloud(20, 2)
+    assert not cloud.run(600)
+    cloud.heard["cmp0"] += timedelta(days=2)
+    cloud.silence = Silence(AFTER, lambda: cloud.now)
+    off = frozenset(f"cmp{n}" for n in range(12))
+    assert not cloud.run(3600, dead=off)
+
+
+def test_hosts_that_start_anew_one_after_the_other_hide_nobody() -> None:
+    """Seven of sixty at a time, eight minutes each: one that is dead meanwhile is not of them."""
+    cloud = Cloud(60, 3)
+    assert not cloud.run(1800)
+    found = set[str]()
+    for turn in range(9):
+        down = {f"cmp{1 + (7 * turn + n) % 59}" for n in range(7)}
+        found |= cloud.run(480, dead=frozenset(down | {"cmp0"}))
+    assert found == {"cmp0"}
+
+
+@pytest.mark.parametrize("hello", [340.0, 400.0])
+def test_hosts_that_seldom_speak_hide_nobody(hello: float) -> None:
+    cloud = Cloud(40, 3)
+    cloud.run(3600, hello=hello)
+    dead = frozenset({"cmp0"})
+    cloud.run(3600, hello=hello, dead=dead)
+    assert "cmp0" in cloud.run(600, hello=hello, dead=dead)
+
+
+def test_who_died_at_other_times_is_no_network_after_a_restart() -> None:
+    """Four of thirty, two hours apart, all named; the service starts anew and names them again."""
+    cloud = Cloud(30, 3)
+    cloud.pace = 30.0
+    assert not cloud.run(1800)
+    for number in range(4):
+        dead = frozenset(f"cmp{n}" for n in range(number + 1))
+        cloud.run(7200, dead=dead)
+    assert cloud.run(120, dead=dead) == dead
+    cloud.silence = Silence(AFTER, lambda: cloud.now)
+    cloud.run(1800, dead=dead)
+    assert cloud.run(120, dead=dead) == dead
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("down", [220, 300, 400, 600])
+@pytest.mark.parametrize("up", [30, 45])
+def test_a_broker_that_comes_and_goes_makes_nobody_silent(
+    down: float, up: float, seed: int
 ) -> None:
-    erasing(store, ONE)
-    silence = HostLiveness(store, SILENT, OVERDUE, clock)
-    clock.forward(-86400)
-    assert silence.check() == frozenset()
-    for _ in range(8):
-        clock.forward(60)
-        speak(store, 2, 3, 4)
-        named = silence.check()
-    assert named == {"cmp1"}
-    (alarm,) = said(caplog)
-    assert "host cmp1: silent for 8 min" in alarm
-
-
-@pytest.mark.parametrize("what", ["on offer", "waiting", "nothing", "in use"])
-def test_who_waits_for_a_silent_host(
-    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture, what: str
-) -> None:
-    """A host on which nothing waits is named when it is overdue."""
-    if what == "on offer":
-        record = certified(store, ONE)
-        store.transition(record, Event.RETURNED)
-    elif what == "waiting":
-        certified(store, ONE)
-    elif what == "in use":
-        enrol(store, ONE, in_use=True)
-    silence = HostLiveness(store, SILENT, OVERDUE, clock)
-    clock.forward(SILENT + 1)
-    speak(store, 2, 3, 4)
-    soon = {"on offer": "1 of its drives stay on offer", "waiting": "1 of its drives wait for it"}
-    assert bool(silence.check()) is (what in soon)
-    clock.forward(OVERDUE)
-    speak(store, 2, 3, 4)
-    assert silence.check() == {"cmp1"}
-    (alarm,) = said(caplog)
-    assert soon.get(what, "nothing waits for it") in alarm
-
-
-def test_very_many_silent_hosts_are_one_alarm(
-    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The broker is away."""
-    erasing(store, ONE)
-    silence = HostLiveness(store, SILENT, OVERDUE, clock)
-    for _ in range(60):
-        clock.forward(SILENT)
-        silence.check()
-    (alarm,) = said(caplog)
-    assert alarm.startswith("ALARM hosts-silent hosts: 4 of 4 are silent for more than 7 min")
-    speak(store, 1, 2, 3, 4)
-    silence.check()
-    assert said(caplog) == ["over: hosts-silent hosts: most are heard again"]
-
-
-@pytest.fixture
-def cloud(store: Store) -> Store:
-    """20 hosts."""
-    for number in range(5, 21):
-        store.register_host(f"cmp{number}", PrivateKey.generate().public, LIFE)
-    return store
-
-
-ALL = range(1, 21)
-
-
-def test_many_silent_hosts_are_counted_and_those_that_something_waits_for_named_first(
-    cloud: Store, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    for number in (17, 9):
-        erasing(cloud, Slot(f"cmp{number}", "0000:01:00.0"), IDENTITIES[number])
-    silence = HostLiveness(cloud, SILENT, OVERDUE, clock)
-    clock.forward(60)
-    speak(cloud, *ALL[7:])
-    clock.forward(SILENT - 30)
-    speak(cloud, *ALL[10:16], *ALL[17:])
-    clock.forward(40)
-    assert silence.check() == frozenset()
-    assert silence.check() == frozenset()
-    (alarm,) = said(caplog)
-    assert alarm.startswith("ALARM hosts-silent hosts: 11 of 20 are silent for more than 7 min: ")
-    unheard = "(its orders (0000:01:00.0) are unheard since 2026-11-20 12:00 UTC)"
-    assert alarm.endswith(
-        f"First: cmp17 {unheard}, cmp9 {unheard}, cmp1, cmp2, cmp3 and 6 more: see 'host list'"
-    )
-
-
-def test_who_falls_silent_after_many_did_is_named(
-    cloud: Store, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A rack is away for days; another host dies meanwhile."""
-    erasing(cloud, Slot("cmp20", "0000:01:00.0"))
-    silence = HostLiveness(cloud, SILENT, OVERDUE, clock)
-    for _ in range(10):
-        clock.forward(60)
-        speak(cloud, *ALL[5:])
-        silence.check()
-    assert len(said(caplog)) == 1
-    for _ in range(8):
-        clock.forward(60)
-        speak(cloud, *ALL[5:19])
-        named = silence.check()
-    assert named == {"cmp20"}
-    (alarm,) = said(caplog)
-    assert alarm.startswith(
-        "ALARM host-silent host cmp20: silent for 8 min: its orders (0000:01:00.0)"
-    )
-    speak(cloud, 20)
-    assert silence.check() == frozenset()
-    assert said(caplog) == ["over: host-silent host cmp20: it is heard again, or removed"]
-
-
-def test_many_more_that_fall_silent_later_are_one_more_alarm(
-    cloud: Store, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    silence = HostLiveness(cloud, SILENT, OVERDUE, clock)
-    for _ in range(10):
-        clock.forward(60)
-        speak(cloud, *ALL[5:])
-        silence.check()
-    said(caplog)
-    for _ in range(60):
-        clock.forward(60)
-        silence.check()
-    (alarm,) = said(caplog)
-    assert alarm.startswith("ALARM hosts-silent hosts: 20 of 20 are silent")
-
-
-def test_who_was_not_late_yet_when_many_were_is_told_of(
-    cloud: Store, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A rack of nine dies at once, each a while after its last hello, and stays away."""
-    erasing(cloud, Slot("cmp9", "0000:01:00.0"), IDENTITIES[9])
-    silence = HostLiveness(cloud, SILENT, OVERDUE, clock)
-    speak(cloud, *ALL)
-    clock.forward(30)
-    speak(cloud, *ALL[5:])
-    for seconds in (SILENT - 29, SILENT - 30, SILENT, SILENT):
-        speak(cloud, *ALL[9:])
-        clock.forward(seconds)
-        silence.check()
-    first, *others = said(caplog)
-    assert first.startswith("ALARM hosts-silent hosts: 5 of 20 are silent")
-    (second,) = others
-    assert second.startswith("ALARM hosts-silent hosts: 9 of 20 are silent")
-    assert "First: cmp9 (its orders" in second
-
-
-def test_one_more_beside_those_that_were_named_long_ago_is_named(
-    cloud: Store, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Three hosts are off for weeks: the fourth is not the broker."""
-    for number in (17, 9):
-        erasing(cloud, Slot(f"cmp{number}", "0000:01:00.0"), IDENTITIES[number])
-    erasing(cloud, ONE)
-    erasing(cloud, Slot("cmp2", "0000:01:00.0"), replace(IDENTITY, serial="S2"))
-    silence = HostLiveness(cloud, SILENT, OVERDUE, clock)
-    quiet = {1, 9, 17}
+    cloud = Cloud(50, seed)
+    cloud.pace = PASS
+    assert not cloud.run(1800)
     for _ in range(4):
-        clock.forward(SILENT)
-        speak(cloud, *(set(ALL) - quiet))
-        silence.check()
-    assert len(said(caplog)) == 3
+        assert not cloud.run(down, deaf=True)
+        assert not cloud.run(up)
+    assert not cloud.run(900)
+
+
+@pytest.mark.parametrize("gap", [100, 200, 300, 600, 1800])
+@pytest.mark.parametrize(("hosts", "cut"), [(20, 7), (50, 10), (200, 40), (200, 30)])
+@pytest.mark.parametrize("through", [1, 3])
+def test_a_network_that_comes_back_for_a_moment(
+    hosts: int, cut: int, gap: int, through: int
+) -> None:
+    """In which some get a word through: they are of those that are cut off, as before. The others
+    have to be many without them for as long as they are heard."""
+    cloud = Cloud(hosts, 3)
+    assert not cloud.run(1800)
+    off = frozenset(f"cmp{n}" for n in range(cut))
+    some = frozenset(f"cmp{n}" for n in range(through))
+    found = cloud.run(gap, dead=off)
     for _ in range(2):
-        clock.forward(SILENT - 1)
-        speak(cloud, *(set(ALL) - quiet - {2}))
-        named = silence.check()
-    assert named == {"cmp1", "cmp2", "cmp9", "cmp17"}
-    (alarm,) = said(caplog)
-    assert alarm.startswith(
-        "ALARM host-silent host cmp2: silent for 14 min: its orders (0000:01:00.0)"
-    )
+        found |= cloud.run(70, dead=off - some)
+        found |= cloud.run(900, dead=off)
+    assert not found
+    assert not cloud.run(1800)  # all are back
+    dead = frozenset({"cmp0"})  # and one of them dies by itself
+    assert cloud.run(1800, dead=dead) == dead
 
 
-def test_what_is_left_of_many_silent_hosts_is_named_at_once(
-    cloud: Store, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    silence = HostLiveness(cloud, SILENT, OVERDUE, clock)
-    clock.forward(SILENT + 1)
-    assert silence.check() == frozenset()
-    said(caplog)
-    speak(cloud, *ALL[2:])
-    assert silence.check() == silence.check() == {"cmp1", "cmp2"}
-    assert said(caplog) == [
-        "over: hosts-silent hosts: most are heard again",
-        "ALARM hosts-silent hosts: 2 are still silent, of those that were together: cmp1, cmp2",
-    ]
-    speak(cloud, *ALL[1:])
-    assert silence.check() == {"cmp1"}
-    assert not said(caplog), "of one of them alone nobody was called"
-    speak(cloud, *ALL)
-    assert silence.check() == frozenset()
-    left = "those that were left are heard again, or removed"
-    assert said(caplog) == [f"over: hosts-silent hosts: {left}"]
-    erasing(cloud, ONE)
-    clock.forward(SILENT + 1)
-    speak(cloud, *ALL[1:])
-    silence.check()
-    speak(cloud, 1)
-    silence.check()
-    called, over = said(caplog)
-    assert called.startswith("ALARM host-silent host cmp1: ")
-    assert over.startswith("over: host-silent host cmp1: ")
+def test_the_long_dead_are_so_to_a_service_that_is_often_restarted() -> None:
+    """It never looks for as long as a host may be silent; the record has been looking all along."""
+    cloud = Cloud(12, 5)
+    assert not cloud.run(1800)
+    dead = frozenset({"cmp0"})
+    assert cloud.run(DAY + 1800, dead=dead) == dead
+    for _ in range(3):
+        cloud.silence = Silence(AFTER, lambda: cloud.now)
+        assert cloud.run(0.75 * AFTER, dead=dead) == dead
 
 
-def test_many_silent_hosts_are_told_once_though_our_clock_is_set_back(
-    cloud: Store, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    silence = HostLiveness(cloud, SILENT, OVERDUE, clock)
-    clock.forward(SILENT + 1)
-    silence.check()
-    said(caplog)
-    clock.forward(-86400)
-    for _ in range(20):
-        silence.check()
-        clock.forward(60)
-    assert [text[:20] for text in said(caplog)] == ["over: hosts-silent h", "ALARM hosts-silent h"]
-
-
-def test_while_the_control_plane_was_stopped_nobody_could_be_heard(
-    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    erasing(store, ONE)
-    clock.forward(86400)
-    silence = HostLiveness(store, SILENT, OVERDUE, clock)
-    assert silence.check() == frozenset()
-    assert said(caplog) == []
-
-
-@pytest.mark.parametrize(
-    ("state", "expected"),
-    [
-        (State.ERASING, "host silent 10 min, order unheard since 2026-11-20 12:00 UTC"),
-        (State.AVAILABLE, "host silent 10 min"),
-        (State.CERTIFIED, "host silent 10 min"),
-        (State.IN_USE, ""),
-        (State.HELD, ""),
-    ],
-)
-def test_what_slots_and_show_say_of_a_silent_host(state: State, expected: str) -> None:
-    record: SlotRecord = replace(RECORD, state=state)
-    now = NOW + timedelta(minutes=10)
-    assert words(record, NOW, now, SILENT) == expected
-    assert words(record, None, now, SILENT) == ""
-    assert words(record, now, now, SILENT) == ""
-
-
-def test_many_silent_hosts_in_maintenance_are_not_heard_again(
-    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    silence = HostLiveness(store, SILENT, OVERDUE, clock)
-    clock.forward(SILENT + 1)
-    silence.check()
-    assert len(said(caplog)) == 1
-    until = clock() + timedelta(hours=1)
-    for number in range(1, 5):
-        subject = Subject(f"cmp{number}")
-        store.put_maintenance(subject, until=until, reason="network", by=Initiator("ada"))
-    silence.check()
-    assert said(caplog) == ["over: hosts-silent hosts: most are in maintenance, or heard again"]
-    clock.forward(3601)
-    silence.check()
-    (alarm,) = said(caplog)
-    assert alarm.startswith("ALARM hosts-silent hosts: 4 of 4 are silent")
+def test_a_service_that_starts_in_the_midst_of_a_return_waits_for_the_last() -> None:
+    """After days in which nobody was heard most have spoken, and the others do within a minute."""
+    cloud = Cloud(12, 5)
+    assert not cloud.run(1800)
+    cloud.now += 2 * DAY
+    late = frozenset({"cmp0", "cmp1", "cmp2"})
+    cloud.run(2 * HELLO, dead=late)
+    cloud.silence = Silence(AFTER, lambda: cloud.now)
+    assert not cloud.run(HELLO, dead=late)
+    assert not cloud.run(1800)

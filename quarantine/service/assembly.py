@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
 from eraser.protocol import codec
 from eraser.protocol.errors import BadInputError as BadWireError
+from eraser.protocol.inbound import MessageKind
 from eraser.protocol.transport.messaging import BrokerRedis
 from quarantine.cloud.compute import Compute
 from quarantine.cloud.placement import Placement
@@ -16,10 +18,10 @@ from quarantine.evidence.attestations import Attestation
 from quarantine.evidence.chain import stamps
 from quarantine.evidence.sections import Issuer
 from quarantine.inputfile import read_file
-from quarantine.record.store import Store
 from quarantine.record.words.states import State
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.handovers import Handovers
+from quarantine.service.inbound.intake import Lane, TooLong, Wanted
 from quarantine.service.inbound.lists import Lists
 from quarantine.service.inbound.messages import Inbox
 from quarantine.service.issue.celery_app import CeleryPost, make_app
@@ -45,6 +47,9 @@ class Assembly(Parts):
     @cached_property
     def placement(self) -> Placement:
         """The door to Placement."""
+        return self._connect_placement()
+
+    def _connect_placement(self) -> Placement:
         options = self.conf.placement
         return Placement.connect(
             options.cloud, region=options.region, timeout=options.request_timeout
@@ -149,13 +154,13 @@ class Assembly(Parts):
     @cached_property
     def safety(self) -> Safety:
         """For a thread of its own: with its own connections to Placement and to the record."""
-        options, limits = self.conf.placement, ServiceLimits.from_conf(self.conf)
-        placement = Placement.connect(
-            options.cloud, region=options.region, timeout=options.request_timeout
+        safety = Safety(
+            self._open_store(),
+            self._connect_placement(),
+            ServiceLimits.from_conf(self.conf),
+            lateness=self.lateness,
+            monotonic=self.doors.monotonic,
         )
-        store = Store.open(self.conf.database.url, clock=self.doors.now)
-        monotonic = self.doors.monotonic
-        safety = Safety(store, placement, limits, lateness=self.lateness, monotonic=monotonic)
         self.lateness.expect(PASS, lambda: safety.bound)
         return safety
 
@@ -171,7 +176,7 @@ class Assembly(Parts):
 
         Raises :class:`BadInputError` where time stamps are configured that cannot work.
         """
-        words, store = self.conf.evidence, Store.open(self.conf.database.url, clock=self.doors.now)
+        words, store = self.conf.evidence, self._open_store()
         store.require_schema()
         heads = HeadDirectory(
             store, self.key, Path(words.heads_dir), words.organisation, clock=self.doors.now
@@ -190,8 +195,7 @@ class Assembly(Parts):
         nova = self.conf.compute
         if not self.conf.metrics.listen or not (nova.ghost_checks or nova.deleted_interval):
             return None
-        store = Store.open(self.conf.database.url, clock=self.doors.now)
-        return DelayMeter(store, self._connect_compute(), self.doors.now)
+        return DelayMeter(self._open_store(), self._connect_compute(), self.doors.now)
 
     @cached_property
     def compute(self) -> Compute:
@@ -287,4 +291,17 @@ class Assembly(Parts):
             limits=ServiceLimits.from_conf(self.conf),
             clock=self.doors.now,
             monotonic=self.doors.monotonic,
+        )
+
+    def lane(self, kinds: Sequence[MessageKind], too_long: TooLong, wanted: Wanted) -> Lane:
+        """Takes some kinds of messages; the lanes of a process share the other two."""
+        self.inbox.later = wanted.add
+        return Lane(
+            kinds,
+            self.inbox,
+            self.lists,
+            self.store.host_names,
+            self.doors.monotonic,
+            too_long,
+            wanted,
         )

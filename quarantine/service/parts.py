@@ -92,9 +92,13 @@ class Parts:
     @cached_property
     def store(self) -> Store:
         """The record, with this release's schema. Raises :class:`UnavailableError`."""
-        store = Store.open(self.conf.database.url, clock=self.doors.now)
+        store = self._open_store()
         store.require_schema()
         return store
+
+    def _open_store(self) -> Store:
+        """Connections of their own to the record, for one thread."""
+        return Store.open(self.conf.database.url, clock=self.doors.now)
 
     @cached_property
     def key(self) -> PrivateKey:

@@ -27,7 +27,7 @@ from quarantine.record.words.states import Event
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.assembly import Assembly
 from quarantine.service.inbound import intake
-from quarantine.service.safety import PASS, Safety
+from quarantine.service.safety import Safety
 from tests.site import doors
 from tests.site.broker import Broker
 from tests.site.line import Connection
@@ -110,31 +110,35 @@ class SimulatedAssembly(Assembly):
     def __init__(self, plane: Plane) -> None:
         super().__init__(doors=plane.doors)
         self._plane = plane
+        self._stores: list[Store] = []
 
     @cached_property
     def conf(self) -> Any:
         return self._plane.conf
 
-    @cached_property
-    def store(self) -> Store:
+    def close(self) -> None:
+        """All that is open to the record: a dead process has no connections."""
+        for store in self._stores:
+            store.close()
+
+    def _open_store(self) -> Store:
         plane = self._plane
         store = SimulatedStore.open(f"sqlite:///{plane.database}", clock=plane.world.wall)
         assert isinstance(store, SimulatedStore)
         store.marks, store.moved, store.world = plane.marks, plane.moved, plane.world
         store.memory = plane.memory
         plane.memory.listen(store._engine)
+        self._stores.append(store)
         return store
 
     @cached_property
     def key(self) -> PrivateKey:
         return self._plane.key
 
-    @cached_property
-    def placement(self) -> Door:
+    def _connect_placement(self) -> Door:
         return Door(self._plane.connection)
 
-    @cached_property
-    def compute(self) -> Compute:
+    def _connect_compute(self) -> Compute:
         return Compute(self._plane.connection)
 
     @cached_property
@@ -147,22 +151,13 @@ class SimulatedAssembly(Assembly):
 
     @cached_property
     def safety(self) -> Safety:
-        """The safety pass on our line to Placement."""
-        limits = ServiceLimits.from_conf(self.conf)
-        safety = Safety(
-            self.store,
-            self.placement,
-            limits,
-            lateness=self.lateness,
-            monotonic=self.doors.monotonic,
-        )
-        self.lateness.expect(PASS, lambda: safety.bound)
-        self._plane.safety = safety
-        return safety
+        """The one whose bound is held against what happens."""
+        self._plane.safety = super().safety
+        return self._plane.safety
 
     @cached_property
     def inbox(self) -> Any:
-        inbox = Assembly.inbox.func(self)  # type: ignore[attr-defined]
+        inbox = super().inbox
         # Pages are not what is tried here, and cost more than all the rest.
         inbox.registrar.directory = None
         return inbox
@@ -272,7 +267,7 @@ class Plane:
         for which in ("loop", "worker"):
             self.kill(which)
         for made in self._made:
-            made.store.close()
+            made.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _loop(self) -> None:
@@ -295,17 +290,7 @@ class Plane:
         self, kinds: Any, stop: Any, name: str, too_long: intake.TooLong, wanted: intake.Wanted
     ) -> None:
         with self._assembled() as assembly:
-            assembly.inbox.later = wanted.add
-            lane = intake.Lane(
-                kinds,
-                assembly.inbox,
-                assembly.lists,
-                assembly.store.host_names,
-                self.world.monotonic,
-                too_long,
-                wanted,
-            )
-            intake.run(lane, stop, name)
+            intake.run(assembly.lane(kinds, too_long, wanted), stop, name)
 
     @contextlib.contextmanager
     def _assembled(self) -> Iterator[SimulatedAssembly]:
@@ -320,7 +305,7 @@ class Plane:
             raise
         finally:
             self._made.remove(assembly)
-            assembly.store.close()
+            assembly.close()
 
 
 @cache

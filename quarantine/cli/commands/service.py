@@ -221,7 +221,6 @@ def _take_messages(
     from quarantine.service.inbound.intake import (
         LANES,
         URGENT,
-        Lane,
         Reached,
         TooLong,
         Wanted,
@@ -237,15 +236,7 @@ def _take_messages(
     too_long, wanted = TooLong(), Wanted()
     for name, kinds in LANES.items():
         own = assembly()  # it is not thread safe
-        own.inbox.later = wanted.add
-        lane = Lane(
-            kinds,
-            own.inbox,
-            own.lists,
-            own.store.host_names,
-            too_long=too_long,
-            wanted=wanted,
-        )
+        lane = own.lane(kinds, too_long, wanted)
         reached = Reached(own.store, then=noted)
         # One lane is enough to say that the broker was reached: that which drives wait for.
         words = (lane, stop, name, reached) if kinds is URGENT else (lane, stop, name)

@@ -28,6 +28,7 @@ from quarantine.errors import BadInputError, ConflictError, RefusedError, Unavai
 from quarantine.record.store import Store
 from quarantine.record.words.facts import SlotChanges
 from quarantine.record.words.states import Event, State
+from quarantine.service.assembly import Assembly
 from quarantine.service.inbound import intake, oldqueue
 from quarantine.service.inbound.intake import (
     BELLS,
@@ -226,6 +227,13 @@ def test_a_report_that_is_too_long_delays_nobodys(
     assert caplog.text.count("over: message-too-long host a: ") == 3
 
 
+def assembled_of(**parts: Any) -> Assembly:
+    """The real assembly of a process, some parts of which are made already."""
+    made = Assembly()
+    vars(made).update(parts)
+    return made
+
+
 def test_what_one_lane_can_read_ends_no_alarm_of_another(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,7 +241,7 @@ def test_what_one_lane_can_read_ends_no_alarm_of_another(
     inbox, lists, stops = FakeInbox(), FakeLists(), list[Callable[[], None]]()
     store = SimpleNamespace(host_names=lambda: ["a"], note_pass=lambda *_: None)
     monkeypatch.setattr(service, "on_signals", stops.append)
-    made = SimpleNamespace(inbox=inbox, lists=lists, store=store)
+    made = assembled_of(inbox=inbox, lists=lists, store=store)
     worker = threading.Thread(target=service._take_messages, args=(lambda: made, None))
     worker.start()
 
@@ -416,7 +424,7 @@ def test_what_hellos_want_looked_at_keeps_no_hello_waiting(
 
     def assembled() -> Any:
         store = SimpleNamespace(host_names=lambda: HOSTS, note_pass=lambda *_: None)
-        return SimpleNamespace(inbox=LooksLong(), lists=lists, store=store)
+        return assembled_of(inbox=LooksLong(), lists=lists, store=store)
 
     lists.push(MessageKind.HELLO, "a", "changed")
     worker = threading.Thread(target=service._take_messages, args=(assembled, None))

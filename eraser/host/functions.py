@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from eraser.host.sysfs import GONE, Host
-
-NVME_CLASS = "0x010802"
-"""PCI class code: mass storage, non-volatile memory, NVM Express (PCI Code and ID, 1.1)."""
+from eraser.host.sysfs import GONE, NVME_CLASS, Host
 
 
 def nvme_functions(host: Host) -> tuple[str, ...]:

@@ -174,6 +174,13 @@ def gather(
     """Reads everything that :func:`reasons` decides on. Raises :class:`InUseError`."""
     function = PciFunction(host, address)
     try:
+        # A boot may deal the addresses out anew: of what else is there now nothing is read, and it
+        # stays on its driver.
+        if other := function.other_class:
+            raise AbsentError(
+                f"expected an NVMe drive at {function.address}, found a function of PCI class "
+                f"{other}; has the host other addresses than before?"
+            )
         known = function.nodes()
         claims, files = domains.claims(
             host, function.address, lambda path: _leads_to(function, known, path)

@@ -159,6 +159,10 @@ GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENXIO})
 where the attribute was still found)."""
 
 
+NVME_CLASS = "0x010802"
+"""PCI class code: mass storage, non-volatile memory, NVM Express (PCI Code and ID, 1.1)."""
+
+
 class PciFunction:
     """One PCI function, read anew with every question: nothing here is remembered."""
 
@@ -175,6 +179,18 @@ class PciFunction:
     def present(self) -> bool:
         """The kernel sees a function at the address."""
         return self.host.path(self.directory).exists()
+
+    @property
+    def other_class(self) -> str:
+        """The class code of a function that is no NVMe controller; empty where it is one, and where
+        that cannot be told. Raises ``OSError``."""
+        try:
+            found = self.host.text(f"{self.directory}/class")
+        except OSError as error:
+            if error.errno not in GONE:
+                raise
+            return ""
+        return "" if found == NVME_CLASS else found
 
     @property
     def number(self) -> int:

@@ -52,6 +52,21 @@ def test_a_drive_in_use_is_not_unbound(tmp_path: Path, monkeypatch: pytest.Monke
     assert writes == []
 
 
+def test_what_is_no_drive_stays_on_its_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A card more in the host, and a boot gives the slot's address to another's adapter: let go by
+    VFIO it would come to the host's own driver, with all that lies behind it."""
+    fake = FakeHost(tmp_path)
+    writes = bus(fake, monkeypatch)
+    fake.driver("vfio-pci")
+    fake.put(f"{FUNCTION}/driver_override", "vfio-pci")
+    fake.put(f"{FUNCTION}/class", "0x010700")
+    with pytest.raises(AbsentError, match="PCI class 0x010700"):
+        ensure_nvme_driver(fake.host, ADDRESS, timeout=5)
+    assert writes == []
+
+
 def test_binding_an_absent_or_dead_drive(tmp_path: Path) -> None:
     fake = FakeHost(tmp_path)
     with pytest.raises(AbsentError):

@@ -64,6 +64,15 @@ def test_a_driver_proves_nothing(fake: FakeHost, driver: str | None) -> None:
     assert prove(fake).driver == (driver or "")
 
 
+def test_what_is_no_drive_is_no_free_drive(fake: FakeHost) -> None:
+    fake.put(f"{FUNCTION}/class", sysfs.NVME_CLASS)
+    assert prove(fake)
+    for code in ("0x010700", "0x020000", "0x030200"):
+        fake.put(f"{FUNCTION}/class", code)
+        with pytest.raises(AbsentError, match=f"found a function of PCI class {code}"):
+            prove(fake)
+
+
 def mountinfo(line: str) -> Change:
     return lambda fake: fake.process(50, "tenant", mountinfo=f"{ROOT}\n{line}")
 

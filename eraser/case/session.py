@@ -20,7 +20,7 @@ from eraser.errors import DriveError, EraserError, IdentityError, InUseError
 from eraser.host import udev
 from eraser.host.idle import PATIENCE as IDLE_PATIENCE
 from eraser.host.idle import prove_idle
-from eraser.host.sysfs import Host
+from eraser.host.sysfs import Host, PciFunction
 from eraser.media.reader import OpenDisk
 from eraser.ownership import revoke as ownership_revoke
 from eraser.ownership.model import SteadyTime
@@ -228,6 +228,7 @@ class CaseSession:
         address, me = self.request.slot.address, frozenset({os.getpid()})
         if self._controller is not None:
             self._controller.close()  # of an attempt that failed half way
+        self._await_function()
         # Before the driver is touched: unbinding would tear the drive from whoever has it.
         prove_idle(self.host, address, own_pids=me)
         ensure_nvme_driver(self.host, address, timeout=self.limits.ready)
@@ -254,6 +255,16 @@ class CaseSession:
         # Between the first look and the claim anybody may have come: from here on nobody can.
         ours = self._controller.pids
         prove_idle(self.host, address, own_pids=ours, claimed=self._hold.claimed)
+
+    def _await_function(self) -> None:
+        """An order finds its drive a little later: it may have power after its host, or be away
+        for a moment (downstream port containment). That it is absent would be the case's end."""
+        # By hand nobody waits: a person may have named the wrong address.
+        if not self.request.order_id:
+            return
+        function, seconds = PciFunction(self.host, self.request.slot.address), self.limits.ready
+        with contextlib.suppress(DriveError):
+            self.host.wait_for("a PCI function", seconds, lambda: function.present)
 
     def revoke(self) -> None:
         """Takes the slot from its last owner: nobody starts on the drive from here on.

@@ -15,8 +15,7 @@ from eraser.agent.bounded_probes import BoundedProbes
 from eraser.defences import assessment, facts, hostrules, setup, sightings, uncovered
 from eraser.errors import EraserError
 from eraser.host import domains
-from eraser.host.functions import NVME_CLASS
-from eraser.host.sysfs import Host
+from eraser.host.sysfs import NVME_CLASS, Host
 from eraser.ownership import audit, turned_away
 from eraser.ownership import store as books
 from eraser.ownership.model import Book

@@ -242,8 +242,8 @@ def _allow(arguments: argparse.Namespace) -> int:
         domain = str(uuid.UUID(arguments.domain)) if arguments.domain else ""
     except ValueError as error:
         raise BadInputError(f"expected a domain's uuid, found {arguments.domain!r}") from error
-    who, clock = _by(arguments.by), Host().clock
-    allow(arguments.state_dir, arguments.pci, arguments.reason, who, domain, clock)
+    who = _by(arguments.by)
+    allow(arguments.state_dir, Host(), arguments.pci, arguments.reason, who, domain)
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,11 +95,15 @@ def _check(
     named: frozenset[str],
     seconds: float,
 ) -> StartPassed:
-    # The exemptions are read only where some function needs an admission.
     classes = {address: pci_class(host, address) for address in named}
+    others = {a: code for a, code in classes.items() if code not in (rules.NVME_CLASS, None)}
     needed = rules.needing(named, classes, frozenset())
+    if others:
+        needed += rules.misplaced(_readable(state_dir), others, starting)
+    # The exemptions are read only where some function needs an admission.
     if needed:
-        needed = rules.needing(named, classes, audit.exemptions(state_dir).addresses)
+        exempt = audit.exemptions(state_dir).addresses
+        needed = tuple(sorted(address for address in needed if address not in exempt))
     if not needed:
         # A guest without drives starts, whatever is wrong with exemptions, book or locks.
         return StartPassed(starting.name, ())
@@ -114,13 +119,16 @@ def _check(
             cases.update({address: read_case(state_dir, address) for address in needed})
 
         # A slot that somebody works on is not asked: its drive may be in the middle of an erase.
-        free = [each for each in needed if each not in locked]
+        free = [each for each in needed if each not in locked and each not in others]
         left = max(0.0, ends - clock.monotonic())
         drives = look(host, free, LOOK_SHARE * left, read_cases)
         # After the drives were read: a mute one must not keep every other guest from the book.
         with books.opened(state_dir, seconds=max(0.0, ends - clock.monotonic())) as book:
             facts = [
-                facts_of(book.book, address, drives.get(address), cases[address], locked)
+                dataclasses.replace(
+                    facts_of(book.book, address, drives.get(address), cases[address], locked),
+                    other_class=others.get(address) or "",
+                )
                 for address in needed
             ]
             # All are decided before anything is written: a guest gets all of its drives or none.
@@ -138,6 +146,15 @@ def _check(
                 rules.consume(book.book, admissions, starting, SteadyTime.now(host), clock.utc())
             )
     return StartPassed(starting.name, admissions)
+
+
+def _readable(state_dir: Path) -> Book:
+    """The book, without its lock; an empty one where it cannot be read: a broken gate must keep no
+    guest without drives."""
+    try:
+        return books.load(state_dir)
+    except EraserError:
+        return Book("")
 
 
 def _voided(book: Book, refusals: list[rules.StartRefusal]) -> Book:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from eraser.clock import Clock
 from eraser.errors import BadInputError
 from eraser.gate import rules
 from eraser.gate.admit import LOOK_SECONDS, pci_class
@@ -94,27 +93,24 @@ def _now(state_dir: Path, host: Host) -> tuple[tuple[DomainDrives, ...], dict[st
 
 
 def allow(
-    state_dir: Path,
-    addresses: Iterable[str],
-    reason: str,
-    by: str,
-    domain: str,
-    clock: Clock,
+    state_dir: Path, host: Host, addresses: Iterable[str], reason: str, by: str, domain: str
 ) -> tuple[str, ...]:
-    """Lets the next start on each slot pass once, and accounts for it first; the slots.
+    """Lets the next start on each slot pass once, with the drive that is there now, and accounts
+    for it first; the slots.
 
     Raises ``EraserError`` and ``OSError``: then nothing is allowed.
     """
     _need_card(state_dir)
     given = tuple(dict.fromkeys(addresses))
-    at = clock.utc()
+    drives = look(host, given, LOOK_SECONDS)
+    at = host.clock.utc()
     with books.opened(state_dir) as book:
         found = book.book
         for address in given:
             # First: a crash leaves an entry without an allowance, never one without an entry.
             audit.account(state_dir, AuditEntry(at, by, "allow", address, domain, reason))
             entry = found.entry(address)
-            word = Allowance(by, reason, at, domain)
+            word = Allowance(by, reason, at, domain, drives[address].identity)
             found = found.with_entry(dataclasses.replace(entry, allowance=word))
         book.write(found)
     return given

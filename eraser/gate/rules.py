@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from eraser.controller.spec import SanitizeState
 from eraser.ownership.counters import since_intake, since_rest
 from eraser.ownership.facts import CaseStanding, SlotFacts, Starting, left_slot
-from eraser.ownership.model import Book, Owner, PciIds, SlotEntry, SteadyTime
+from eraser.ownership.model import Allowance, Book, Owner, PciIds, SlotEntry, SteadyTime
 from eraser.ownership.revocation import forgotten, parted, voided
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.ticket import AllowanceUsed, TicketState
@@ -30,6 +30,10 @@ _OTHER_DRIVE = (
 _LOOK_FIRST = (
     "another's data may be on it: find out where it was; 'nvme-eraser gate allow --once' lets the "
     "domain start on it as it is"
+)
+_SAY_AGAIN = (
+    "find out whose it is; if it is meant all the same, say so again ('nvme-eraser gate allow "
+    "--once')"
 )
 _RELEASE = (
     "have the slot erased ('nvme-quarantine slot release'), or see 'nvme-eraser gate allow --once'"
@@ -88,10 +92,34 @@ def needing(
     )
 
 
+def misplaced(
+    book: Book, classes: Mapping[str, str | None], starting: Starting
+) -> tuple[str, ...]:
+    """The addresses at which the domain has a drive by the book, or anybody may have one by its
+    ticket, and at which some other function is: a boot may have dealt the addresses out anew.
+
+    libvirt would take that function from its driver, with all that the host or another guest has
+    behind it.
+    """
+    return tuple(
+        sorted(
+            address
+            for address, code in classes.items()
+            if code not in (NVME_CLASS, None) and _has_drive(book.entry(address), starting)
+        )
+    )
+
+
+def _has_drive(entry: SlotEntry, starting: Starting) -> bool:
+    if entry.owner is not None:
+        return entry.owner.domain == starting.uuid
+    return entry.ticket is not None and entry.ticket.state is TicketState.VALID
+
+
 def admit(facts: SlotFacts, starting: Starting) -> StartAdmission | StartRefusal:
     """Decides about one drive."""
     # Ahead of owner, ticket and a person's word: none of them makes a drive whole in mid-erase.
-    barred = _barred(facts)
+    barred = _misplaced(facts, starting) or _barred(facts)
     if barred is not None or facts.drive.identity is None:
         return barred or _refused(facts, "found a drive without identity", "see the kernel's log")
     identity = facts.drive.identity
@@ -104,6 +132,8 @@ def admit(facts: SlotFacts, starting: Starting) -> StartAdmission | StartRefusal
         return StartAdmission(facts.address, AdmittedBy.TICKET, identity)
     allowance = facts.entry.allowance
     if allowance is not None and allowance.domain in ("", starting.uuid):
+        if another := _of_another(facts, allowance, identity):
+            return _refused(facts, another, _SAY_AGAIN)
         return StartAdmission(facts.address, AdmittedBy.ALLOWANCE, identity)
     if facts.entry.owner is not None and facts.entry.owner.domain == starting.uuid:
         # Refused by all three ways. What is told is what helps this domain.
@@ -122,6 +152,20 @@ def admit(facts: SlotFacts, starting: Starting) -> StartAdmission | StartRefusal
 
 def _refused(facts: SlotFacts, found: str, do: str, void: str = "") -> StartRefusal:
     return StartRefusal(facts.address, found, do, void)
+
+
+def _misplaced(facts: SlotFacts, starting: Starting) -> StartRefusal | None:
+    """What is there is no drive."""
+    if not facts.other_class:
+        return None
+    owner = facts.entry.owner
+    return StartRefusal(
+        facts.address,
+        f"expected an NVMe drive, found a function of PCI class {facts.other_class}",
+        "has the host other addresses than before ('Renumbered addresses' in the operators' "
+        "guide)? If this function is meant, 'nvme-eraser gate exempt' it",
+        of_owner=owner is not None and owner.domain == starting.uuid,
+    )
 
 
 def _barred(facts: SlotFacts) -> StartRefusal | None:
@@ -221,6 +265,20 @@ def _untold(facts: SlotFacts) -> bool:
     """The counters were noted at rest, and the drive did not tell them this time."""
     owner = facts.entry.owner
     return owner is not None and owner.rest is not None and facts.drive.counters is None
+
+
+def _of_another(facts: SlotFacts, word: Allowance, identity: ControllerIdentity) -> str:
+    """Why a person's word is not about this drive; empty where it is."""
+    # A boot may deal the addresses out anew, and bays be changed: the word was about a drive.
+    if word.drive is not None and word.drive != identity:
+        differences = "; ".join(word.drive.differences(identity))
+        return f"expected the drive that a person allowed, found another ({differences})"
+    if word.drive is None and facts.elsewhere:
+        return (
+            f"expected a drive that nobody else has, found {facts.elsewhere}; nobody could read it "
+            "when a person allowed the start"
+        )
+    return ""
 
 
 def _by_ticket(facts: SlotFacts, identity: ControllerIdentity) -> StartRefusal | None:

@@ -120,6 +120,8 @@ class SlotFacts:
     """Who holds the slot's lock; empty where we do."""
     elsewhere: str = ""
     """Whose the drive is by another slot's entry in the book; empty where by none."""
+    other_class: str = ""
+    """The PCI class code of a function that is no NVMe one; empty for a drive."""
 
     @property
     def came_back(self) -> bool:

@@ -107,6 +107,8 @@ class Allowance:
     at: str
     domain: str
     """UUID of the one domain it is for; empty for any."""
+    drive: ControllerIdentity | None = dataclasses.field(default=None, metadata=LATE)
+    """What was in the slot as the word was given; None where nobody could read that."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import pytest
 from eraser.clock import MACHINE
 from eraser.controller.lock import SlotLock
 from eraser.errors import InUseError
-from eraser.gate import accept_ticket, admit, intake
+from eraser.gate import accept_ticket, admit, by_person, intake
 from eraser.gate.admit import GateRefusedError
 from eraser.gate.rules import AdmittedBy
 from eraser.host.sysfs import PciFunction
@@ -686,3 +686,67 @@ def test_a_refusal_that_cannot_be_noted_says_why_all_the_same(
     monkeypatch.setattr(notes, "save", full)
     refused(world, domain(ADDRESS), "it vanished")
     assert turned_away.standing(world.state, world.book) == ()
+
+
+HBA = "0x010700"
+
+
+def test_what_took_the_place_of_a_drive_is_given_to_nobody(world: World) -> None:
+    """A card more in the host, and a boot gave the slot's address to an adapter: libvirt would take
+    that from the host, or from another's guest, with all disks behind it."""
+    world.know(SlotEntry(ADDRESS, owner=owner()))
+    world.slot(ADDRESS, code=HBA)
+    refused(world, domain(ADDRESS), f"found a function of PCI class {HBA}")
+    assert world.looked == []
+    (told,) = turned_away.standing(world.state, world.book)
+    assert (told.address, told.domain) == (ADDRESS, MINE)
+
+
+def test_what_took_the_place_of_a_drive_on_offer_is_given_to_nobody(world: World) -> None:
+    world.certified()
+    world.slot(ADDRESS, code=HBA)
+    refused(world, domain(ADDRESS), f"found a function of PCI class {HBA}")
+    assert turned_away.standing(world.state, world.book) == ()
+
+
+def test_a_guest_gets_what_is_no_drive_where_nobody_waits_for_one(world: World) -> None:
+    world.slot(ADDRESS, code=HBA)
+    # Another guest's drive was there, or its paper: that says nothing of this guest's own device.
+    for entry in (
+        SlotEntry(ADDRESS, owner=owner(domain=THEIRS)),
+        SlotEntry(ADDRESS, ticket=dataclasses.replace(KEPT, state=TicketState.USED)),
+    ):
+        world.know(entry)
+        assert world.check(domain(ADDRESS)).admissions == ()
+    books.book_file(world.state).write_bytes(b"damage")
+    assert world.check(domain(ADDRESS)).admissions == (), "a broken gate keeps it from nobody"
+
+
+def test_a_person_may_say_that_it_is_meant(world: World) -> None:
+    world.know(SlotEntry(ADDRESS, owner=owner()))
+    world.slot(ADDRESS, code=HBA)
+    audit.exempt(world.state, ADDRESS, "a GPU now", "op", MACHINE)
+    assert world.check(domain(ADDRESS)).admissions == ()
+
+
+def test_a_word_is_about_the_drive_that_was_there(world: World) -> None:
+    """The host gets other addresses, or bays are changed, before the guest starts."""
+    world.slot(ADDRESS)
+    by_person.allow(world.state, world.host, [ADDRESS], "three at night", "op", "")
+    world.slot(ADDRESS, dataclasses.replace(SEEN, identity=ANOTHER))
+    refused(world, domain(ADDRESS), "expected the drive that a person allowed, found another")
+    world.slot(ADDRESS)
+    (passed,) = world.check(domain(ADDRESS)).admissions
+    assert passed.way is AdmittedBy.ALLOWANCE
+
+
+def test_a_word_on_a_drive_that_nobody_could_read_gives_nobody_anothers(world: World) -> None:
+    world.slot(ADDRESS, DriveSeen("vfio-pci"))
+    by_person.allow(world.state, world.host, [ADDRESS], "three at night", "op", "")
+    world.slot(ADDRESS)
+    world.know(SlotEntry(OTHER_ADDRESS, owner=owner(domain=THEIRS)))
+    refused(world, domain(ADDRESS), "nobody could read it when a person allowed the start")
+    # Said anew, of the drive that is there.
+    by_person.allow(world.state, world.host, [ADDRESS], "it is meant", "op", "")
+    (passed,) = world.check(domain(ADDRESS)).admissions
+    assert passed.way is AdmittedBy.ALLOWANCE

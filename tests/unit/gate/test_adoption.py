@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from eraser.clock import MACHINE
 from eraser.errors import BadInputError, InUseError
 from eraser.gate import accept_ticket, intake, rules
 from eraser.gate.adoption import Adopted
@@ -288,7 +287,7 @@ def test_a_machine_that_is_no_host_is_told_what_to_do(world: World) -> None:
     (world.state / CARD_FILE).unlink()
     for change in (
         lambda: adopt(world),
-        lambda: allow(world.state, [ADDRESS], "why", "op", "", MACHINE),
+        lambda: allow(world.state, world.host, [ADDRESS], "why", "op", ""),
     ):
         with pytest.raises(BadInputError, match="keygen"):
             change()
@@ -300,7 +299,7 @@ def test_a_persons_word_passes_once_and_is_accounted_for(world: World) -> None:
     world.slot(ADDRESS)
     world.slot(OTHER_ADDRESS)
     document = domain(ADDRESS, OTHER_ADDRESS)
-    allow(world.state, [ADDRESS, OTHER_ADDRESS], "tenant waits", "alice (sudo)", "", MACHINE)
+    allow(world.state, world.host, [ADDRESS, OTHER_ADDRESS], "tenant waits", "alice (sudo)", "")
     assert {each.way for each in world.check(document).admissions} == {AdmittedBy.ALLOWANCE}
     assert {used.by for used in world.book.used_allowances} == {"alice (sudo)"}
     assert {used.domain for used in world.book.used_allowances} == {STARTING.uuid}
@@ -325,17 +324,17 @@ def test_without_an_account_nothing_is_allowed(
 
     monkeypatch.setattr(audit.os, call, fail)
     with pytest.raises(OSError, match="disk full"):
-        allow(world.state, [ADDRESS], "why", "op", "", MACHINE)
+        allow(world.state, world.host, [ADDRESS], "why", "op", "")
     assert books.load(world.state) == known
 
 
 def test_a_line_that_was_cut_short_spoils_no_later_one(world: World) -> None:
     world.slot(ADDRESS)
-    allow(world.state, [ADDRESS], "first", "op", "", MACHINE)
+    allow(world.state, world.host, [ADDRESS], "first", "op", "")
     with audit.audit_file(world.state).open("ab") as file:
         file.write(b'{"address":"0000')
-    allow(world.state, [ADDRESS], "second", "op", "", MACHINE)
-    allow(world.state, [ADDRESS], "third", "op", "", MACHINE)
+    allow(world.state, world.host, [ADDRESS], "second", "op", "")
+    allow(world.state, world.host, [ADDRESS], "third", "op", "")
     lines = audit.audit_file(world.state).read_text().splitlines()
     assert [json.loads(lines[at])["reason"] for at in (0, 2, 3)] == ["first", "second", "third"]
 
@@ -344,7 +343,7 @@ def test_a_word_of_before_does_not_outlive_an_erase(world: World) -> None:
     from eraser.ownership import revoke
 
     world.slot(ADDRESS)
-    allow(world.state, [ADDRESS], "why", "op", "", MACHINE)
+    allow(world.state, world.host, [ADDRESS], "why", "op", "")
     revoke.revoke(world.state, world.host, ADDRESS, DRIVE)
     assert world.book.entry(ADDRESS).allowance is None
 

@@ -49,7 +49,7 @@ def run(lines: Iterable[str], root: Path = Path("/")) -> Reloads:
 def _run(argv: list[str]) -> str:
     try:
         found = command.run(argv, timeout=SECONDS)
-    except DriveError as error:
+    except (DriveError, OSError) as error:
         return str(error)
     if found.exit_code is None:
         return f"no end within {SECONDS:g} s"

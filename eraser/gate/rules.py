@@ -92,9 +92,7 @@ def needing(
     )
 
 
-def misplaced(
-    book: Book, classes: Mapping[str, str | None], starting: Starting
-) -> tuple[str, ...]:
+def misplaced(book: Book, classes: Mapping[str, str | None], starting: Starting) -> tuple[str, ...]:
     """The addresses at which the domain has a drive by the book, or anybody may have one by its
     ticket, and at which some other function is: a boot may have dealt the addresses out anew.
 

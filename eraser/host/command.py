@@ -3,6 +3,7 @@ never a shell."""
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shlex
@@ -28,6 +29,17 @@ KILL_GRACE = 2.0
 be reaped; it is left behind rather than waited for."""
 
 
+PATIENCE = 60.0
+"""Seconds in which a machine that lacks processes, memory or descriptors may get some again."""
+
+_PAUSE = 1.0
+_LACKS = frozenset(
+    {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY, errno.ENOBUFS}
+)
+"""What a program is not started for though nothing is wrong with it (fork(2), pipe(2),
+execve(2)); it is busy (ETXTBSY) while a package is being upgraded."""
+
+
 @dataclass(frozen=True)
 class Completed:
     """One finished process. ``exit_code`` is None where it ran out of time and was killed."""
@@ -50,23 +62,12 @@ def run(
     """Runs ``argv`` for at most ``timeout`` seconds.
 
     A failing exit code or a timeout is a result and not an error: the caller knows what it means.
-    Raises :class:`DriveError` where the program cannot be started at all.
+    Raises :class:`DriveError` where the program cannot be started at all, and ``OSError`` where the
+    machine lacks something for it, longer than :data:`PATIENCE`: that says nothing of a drive.
     """
     line = shlex.join(argv)
+    child = _started(argv, stdin, pass_fds)
     started_at, began = utc_text(), time.monotonic()
-    try:
-        child = subprocess.Popen(
-            list(argv),
-            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=ENVIRONMENT,
-            pass_fds=tuple(pass_fds),
-        )
-    except OSError as error:
-        raise DriveError(
-            f"expected to start {argv[0]!r}, found {error.strerror}; install it or mend its mode"
-        ) from error
     exit_code: int | None
     try:
         stdout, stderr = child.communicate(stdin, timeout=timeout)
@@ -94,6 +95,32 @@ def run(
     else:
         LOG.warning("%s: exit code %d: %s", line, exit_code, finished.stderr.strip()[-400:])
     return finished
+
+
+def _started(
+    argv: Sequence[str], stdin: bytes | None, pass_fds: Sequence[int]
+) -> subprocess.Popen[bytes]:
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=ENVIRONMENT,
+                pass_fds=tuple(pass_fds),
+            )
+        except OSError as error:
+            if error.errno not in _LACKS:
+                raise DriveError(
+                    f"expected to start {argv[0]!r}, found {error.strerror}; install it or mend "
+                    "its mode"
+                ) from error
+            if time.monotonic() >= deadline:
+                raise
+            LOG.warning("%s: cannot be started yet: %s", argv[0], error.strerror)
+        time.sleep(_PAUSE)
 
 
 class Started:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
+import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from eraser.errors import DriveError
+from eraser.host import command
 from eraser.host.command import run
 
 
@@ -37,3 +43,43 @@ def test_a_hung_command_whose_pipes_stay_open_is_left_behind() -> None:
     hung = run(["sh", "-c", f"echo said; {script}"], timeout=0.3)
     assert hung.exit_code is None
     assert hung.stdout in (b"said\n", b"")
+
+
+def lacking(monkeypatch: pytest.MonkeyPatch, errnos: Iterator[int]) -> list[int]:
+    """No program is started while there are some; those that were met."""
+    met, real = list[int](), subprocess.Popen
+
+    def popen(*argv: Any, **options: Any) -> Any:
+        if (number := next(errnos, None)) is not None:
+            met.append(number)
+            raise OSError(number, "lacking")
+        return real(*argv, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    monkeypatch.setattr(command, "_PAUSE", 0.01)
+    return met
+
+
+def test_what_the_machine_lacks_for_a_moment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says nothing of the drive: taken for a trouble of it, it would hold an honest one."""
+    some = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY)
+    met = lacking(monkeypatch, iter(some))
+    assert run(["echo", "yes"], timeout=30).stdout == b"yes\n"
+    assert met == list(some)
+
+
+def test_what_it_lacks_for_longer_is_no_trouble_of_a_drive(monkeypatch: pytest.MonkeyPatch) -> None:
+    met = lacking(monkeypatch, itertools.repeat(errno.EAGAIN))
+    monkeypatch.setattr(command, "PATIENCE", 0.1)
+    with pytest.raises(OSError, match="lacking"):
+        run(["echo", "yes"], timeout=30)
+    assert len(met) > 1
+
+
+def test_a_program_that_is_not_there_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in (errno.ENOENT, errno.EACCES, errno.ENOEXEC):
+        met = lacking(monkeypatch, iter((number,)))
+        with pytest.raises(DriveError, match="install it or mend its mode"):
+            run(["echo", "yes"], timeout=30)
+        assert met == [number]
+        monkeypatch.undo()

@@ -177,6 +177,8 @@ class Watcher:
                 # Before each look, so a watcher that is stuck in one shows by its age.
                 self._live(descriptor)
                 self.look()
+                # A look may have taken long, and who looks at us now need not wait for the next.
+                self._live(descriptor)
                 events.wait(LOOK_SECONDS)
         finally:
             os.close(descriptor)

@@ -17,7 +17,12 @@ CLOCK_MARGIN = 2.0
 """Seconds: the kernel tells the time of its boot in whole ones."""
 
 WATCHER_SILENCE = 60.0
-"""Seconds without a sign of life after which a watcher that holds its lock counts as stuck."""
+"""Seconds without a sign of life after which nothing is known of the watcher."""
+
+WATCHER_STUCK = 600.0
+"""Seconds after which one that holds its lock counts as stuck. A system disk that stands still
+(a path that fails over, a controller that is reset) keeps it from its look, and all hosts of one
+array at once: what is told as absent would cost them their free slots."""
 
 COMING_UP = 60.0
 """Seconds within which a nova-compute may not have come to our patch yet: it loads all of Nova
@@ -325,11 +330,11 @@ def watcher(seen: WatcherSeen) -> DefenceSeen:
         )
     if seen.silent is None or seen.silent > WATCHER_SILENCE:
         since = "ever" if seen.silent is None else f"for {seen.silent:.0f} s"
-        return _seen(
-            Defence.WATCHER,
-            f"expected signs of life of the watcher, found none {since}; restart it",
-            "",
-        )
+        wrong = f"expected signs of life of the watcher, found none {since}"
+        if seen.silent is not None and seen.silent <= WATCHER_STUCK:
+            detail = f"{wrong}: does this host's disk stand still?"
+            return DefenceSeen(Defence.WATCHER, DefenceStanding.UNKNOWN, detail)
+        return _seen(Defence.WATCHER, f"{wrong}; restart it", "")
     return _seen(Defence.WATCHER, "", "runs")
 
 

@@ -423,6 +423,25 @@ def test_it_looks_after_each_event_and_gives_signs_of_life(rig: Rig) -> None:
     assert not facts.look_at_watcher(rig.run).held
 
 
+def test_a_look_that_took_long_is_followed_by_a_sign_of_life(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk stood still: the worker's hello, which hung on it too, looks at us just now."""
+    made, signs = rig.watcher(), list[int]()
+    live, look = made._live, made.look
+
+    def noted(descriptor: int) -> None:
+        signs.append(len(looks))
+        live(descriptor)
+
+    looks = list[None]()
+    monkeypatch.setattr(made, "_live", noted)
+    monkeypatch.setattr(made, "look", lambda: (look(), looks.append(None)))
+    with pytest.raises(KeyboardInterrupt):
+        made.run(Script())
+    assert signs == [0, 1]
+
+
 def test_a_full_run_directory_costs_signs_of_life_and_no_look(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ class Format:
                 nsid=command.nsid,
                 cdw10=command.cdw10,
                 timeout=session.limits.format,
+                more=session.controller.once,
             ),
             result_file,
             # The child keeps the slot locked if we die: the drive may still be formatting.

@@ -32,6 +32,7 @@ from eraser.case.namespaces import attaching, changing, temporary
 from eraser.case.report import AfterLook, Ending, assemble, readable
 from eraser.case.session import CaseJournal, CaseSession, OnProgress, OutOfTimeError
 from eraser.case.state import CaseState
+from eraser.controller import nvmecli
 from eraser.controller.lock import SlotLock
 from eraser.controller.nvme import Controller
 from eraser.drive import health
@@ -50,7 +51,6 @@ from eraser.protocol.report import ControllerFacts, EraseReport, Outcome, Step, 
 from eraser.state.case_files import DEFAULT_RUN_DIR, CaseFiles, CaseRequest
 from eraser.state.journal import JournalError, UnknownEntryError, read
 
-_VERSION_SECONDS = 10.0
 _PASSING_SECONDS = 1.0
 """The worker looks whether a slot is locked by locking it for a moment."""
 _LOCK_POLL = 0.1
@@ -385,15 +385,10 @@ def _media_errors_before(state: CaseState) -> int | None:
 
 def _tools(host: Host) -> dict[str, str]:
     """Versions of what did the work."""
-    try:
-        said = host.processes.run((host.nvme, "version"), timeout=_VERSION_SECONDS)
-        nvme = said.stdout.decode("ascii", "replace").split("\n", 1)[0].strip()
-    except DriveError as error:
-        nvme = str(error)
     return {
         "eraser": VERSION,
         "eraser build": build.digest(),
-        "nvme-cli": nvme,
+        "nvme-cli": nvmecli.version(host),
         "kernel": platform.release(),
         "python": platform.python_version(),
     }

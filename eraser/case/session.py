@@ -239,6 +239,8 @@ class CaseSession:
             command_timeout=self.limits.command,
             by_ioctl=True,
         )
+        # Known before a command is in the journal: between the two nothing may fail.
+        _ = self._controller.once
         # A stuck nvme-cli must keep the slot locked and the drive's name in use.
         self._controller.keeps = (self.lock.fd, self._controller.descriptor)
         # What it did not end it is asked no more in this run, though it was opened anew.

@@ -6,7 +6,9 @@ nvme-cli sends them; those that only read go by ioctl where there is an :class:`
 from __future__ import annotations
 
 import os
+from functools import cached_property
 
+from eraser.controller import nvmecli
 from eraser.controller.passthru import (
     LATER_PAUSE,
     READS,
@@ -47,6 +49,11 @@ class AdminQueue:
         by name: what keeps the slot and the name this drive's must live as long."""
         self.unended: set[str] = set()
         """Questions that the drive did not end, and is asked no more."""
+
+    @cached_property
+    def once(self) -> tuple[str, ...]:
+        """What has nvme-cli send a command once. Raises ``OSError``."""
+        return nvmecli.once(nvmecli.version(self._machine))
 
     def check_open(self) -> None:
         """Raises ``DriveError`` where nothing may be sent any more."""
@@ -90,6 +97,7 @@ class AdminQueue:
             send_len=len(send),
             io=bool(io),
             timeout=timeout,
+            more=self.once,
         )
         done = self._run(argv, timeout, send, None if io else opcode)
         record = CommandRecord(

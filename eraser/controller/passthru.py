@@ -121,11 +121,13 @@ def passthru_argv(
     send_len: int = 0,
     io: bool = False,
     timeout: float,
+    more: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
     """The argv of one command. ``timeout`` in seconds becomes the kernel's, per command.
 
     ``data_len`` bytes come back on standard output, ``send_len`` go out from standard input;
-    ``io`` is for an I/O command, whose ``path`` is the namespace's block device.
+    ``io`` is for an I/O command, whose ``path`` is the namespace's block device. ``more`` is what
+    this nvme-cli wants besides (:mod:`eraser.controller.nvmecli`).
     """
     argv: list[str] = [
         program,
@@ -146,7 +148,7 @@ def passthru_argv(
         argv += [f"--data-len={data_len}", "--read", "--raw-binary"]
     elif send_len:
         argv += [f"--data-len={send_len}", "--write"]
-    return tuple(argv)
+    return *argv, *more
 
 
 def status_of(exit_code: int | None, stderr: str) -> int | None:

@@ -39,6 +39,7 @@ def change(
         cdw11=cdw11,
         send_len=len(send),
         timeout=timeout,
+        more=session.controller.once,
     )
     # Written before the command: if its end is lost, this is what the report says of it.
     unknown = CommandRecord(

@@ -14,6 +14,7 @@ from eraser.erase import format as detached
 from eraser.host.sysfs import Host
 
 TOOL = """#!/bin/sh
+[ "$1" = version ] && exit 0
 n=$(cat {count} 2>/dev/null || echo 0)
 echo $((n + 1)) > {count}
 [ $n -ge {later} ] && exit 0
@@ -23,7 +24,7 @@ exit 1
 
 
 def tool(directory: Path, later: int, status: str) -> tuple[str, Path]:
-    """An nvme-cli of three lines: it refuses so often, then succeeds; where it counts its calls."""
+    """An nvme-cli of a few lines: it refuses so often, then succeeds; where it counts its calls."""
     path, count = directory / "nvme", directory / "count"
     path.write_text(TOOL.format(count=count, later=later, status=status))
     path.chmod(0o755)

@@ -96,6 +96,11 @@ def _unreached(report: EraseReport) -> Iterator[str]:
         # The images themselves are never read; their revisions are, where the drive tells them.
         slots = "their revisions alone were read" if condition.firmware else "nor their revisions"
         yield f"Not examined: the content of firmware images; {slots}."
+    # NVMe-MI Send (1Dh) with VPD Write, where a drive takes it in-band; OACS bit 6, VWCI.
+    yield (
+        "Not examined: vital product data (VPD), where the drive has some that its user can write "
+        "(NVMe-MI); no erase command reaches it."
+    )
     yield _buffers(report)
     yield (
         "Not examined: a host memory buffer (HMB), where the drive used one; it lay in the memory "

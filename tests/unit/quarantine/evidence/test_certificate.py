@@ -928,6 +928,7 @@ def test_what_was_looked_at_is_not_called_unexamined() -> None:
     assert "replay protected memory (RPMB)" in full
     assert "firmware images; their revisions alone were read" in full
     assert "a host memory buffer (HMB)" in full
+    assert "vital product data (VPD)" in full
     assert "of which this host's kernel lets nobody read" in said(Condition(boot_untold=True))
     assert "no sensible answer" not in bare
     odd = said(Condition(unreadable=("boot partitions", "TCG security")))

@@ -142,6 +142,16 @@ def listed(host: Host) -> tuple[ListedDomain, ...]:
     """
     if why := proc.blind(host):
         raise InUseError(f"cannot prove idle: {why}")
+    try:
+        return _everywhere(host)
+    except OSError as error:
+        raise InUseError(
+            f"cannot prove idle: expected to read who runs on this host, found {error}; run as "
+            "root, or try again"
+        ) from error
+
+
+def _everywhere(host: Host) -> tuple[ListedDomain, ...]:
     found = list(_listed(host, ""))
     # We may be in a container ourselves, while the daemon of the host is down.
     if view := proc.view(host, proc.FIRST):

@@ -7,6 +7,7 @@ own: what it sees is looked at through its own root.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,9 @@ LIBVIRT_DAEMONS = ("libvirtd", "virtqemud")
 ALL_PIDS = f"pid:[{0xEFFFFFFC}]"
 """The initial PID namespace, from which every process is seen. Its number is the same in each
 kernel since Linux 3.8 (PROC_PID_INIT_INO in include/linux/proc_ns.h; PID_NS_INIT_INO)."""
+
+_GONE = frozenset({errno.ENOENT, errno.ESRCH})
+"""What reading in the directory of a process meets that ends just then (proc(5))."""
 
 _ENDED = ("Z", "X")
 """States of a process that runs no more, reaped or not yet (proc(5), stat)."""
@@ -58,7 +62,8 @@ def blind(host: Host) -> str:
 
 
 def processes(host: Host) -> Iterator[Process]:
-    """Every process that has not ended."""
+    """Every process that has not ended. Raises ``OSError`` where one cannot be looked at: it might
+    be a daemon that serves guests."""
     for entry in host.children("/proc"):
         if not entry.isdecimal():
             continue
@@ -68,7 +73,10 @@ def processes(host: Host) -> Iterator[Process]:
             fields = rest.split()
             if fields[0] not in _ENDED:
                 yield Process(int(entry), head.partition("(")[2], int(fields[19]))
-        except (OSError, ValueError, IndexError):
+        except OSError as error:
+            if error.errno not in _GONE:
+                raise
+        except (ValueError, IndexError):
             continue  # it ended while we looked
 
 
@@ -95,16 +103,24 @@ def _uid(host: Host, process: Process) -> int | None:
         for line in host.text(f"{process.directory}/status").splitlines():
             if line.startswith("Uid:"):
                 return int(line.split()[2])  # the effective one
-    except (OSError, ValueError, IndexError):
+    except OSError as error:
+        if error.errno not in _GONE:
+            raise
+    except (ValueError, IndexError):
         pass
     return None
 
 
 def view(host: Host, process: Process) -> str:
-    """What to put before a path to see it as the process does; empty where it sees what we see."""
+    """What to put before a path to see it as the process does; empty where it sees what we see, and
+    where it has ended. Raises ``OSError`` where that cannot be told."""
     try:
         theirs = host.link(f"{process.directory}/ns/mnt")
         ours = host.link("/proc/self/ns/mnt")
-    except OSError:
+    except OSError as error:
+        # Of one that has ended the kernel may say EACCES too (proc_ns_readlink in
+        # fs/proc/namespaces.c).
+        if error.errno not in _GONE and is_alive(host, process.pid):
+            raise
         return ""
     return "" if theirs in (None, ours) or ours is None else f"{process.directory}/root"

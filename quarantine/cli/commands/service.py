@@ -241,8 +241,14 @@ def _take_messages(
         # One lane is enough to say that the broker was reached: that which drives wait for.
         words = (lane, stop, name, reached) if kinds is URGENT else (lane, stop, name)
         lanes.append(threading.Thread(target=run, args=words, name=name))
-    for thread in lanes:
-        thread.start()
+    try:
+        for thread in lanes:
+            thread.start()
+    except BaseException:
+        # Without one of them nobody would take some kinds of messages, and nobody would start the
+        # worker anew: it ends, and is started again.
+        stop.set()
+        raise
     LOG.info("worker ready, taking what hosts say")
     for thread in lanes:
         thread.join()

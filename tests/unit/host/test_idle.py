@@ -10,6 +10,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -442,6 +443,27 @@ def test_a_libvirt_that_ends_before_anybody_knows_what_it_sees_proves_nothing(
 
     monkeypatch.setattr(proc, "view", view)
     with pytest.raises(InUseError, match="it ended meanwhile"):
+        domains.listed(fake.host)
+
+
+@pytest.mark.parametrize("number", [errno.ENOMEM, errno.EACCES, errno.EIO])
+@pytest.mark.parametrize("file", ["ns/mnt", "stat", "status"])
+def test_a_libvirt_that_cannot_be_looked_at_proves_nothing(
+    fake: FakeHost, monkeypatch: pytest.MonkeyPatch, file: str, number: int
+) -> None:
+    """It would pass for one that is not there, or that sees what we see: a guest that is off and
+    stands in its files alone would have no drive."""
+    contained_libvirt(fake)
+    read = "link" if file == "ns/mnt" else "text"
+    real = getattr(Host, read)
+
+    def fails(host: Host, absolute: str) -> Any:
+        if absolute == f"/proc/90/{file}":
+            raise OSError(number, os.strerror(number))
+        return real(host, absolute)
+
+    monkeypatch.setattr(Host, read, fails)
+    with pytest.raises(InUseError, match="who runs on this host, found"):
         domains.listed(fake.host)
 
 

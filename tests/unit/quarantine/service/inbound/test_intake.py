@@ -405,6 +405,31 @@ def test_what_takes_long_keeps_no_other_lane_waiting(slow: MessageKind, other: M
     assert (began, heard) == (True, True)
 
 
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_worker_that_cannot_start_a_lane_ends(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Half alive it would take reports and no bells, and nobody would start it anew."""
+    monkeypatch.setattr(service, "on_signals", lambda _stop: None)
+    started, start = list[threading.Thread](), threading.Thread.start
+
+    def starts(thread: threading.Thread) -> None:
+        started.append(thread)
+        if len(started) == number:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    store = SimpleNamespace(host_names=lambda: HOSTS, note_pass=lambda *_: None)
+    parts = {"inbox": FakeInbox(), "lists": FakeLists(), "store": store}
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", starts)
+        with pytest.raises(RuntimeError, match="can't start"):
+            service._take_messages(lambda: assembled_of(**parts), None)
+    for thread in started[:-1]:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
 def test_what_hellos_want_looked_at_keeps_no_hello_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Callable
 
-from eraser.host.command import KILL_GRACE
+from eraser.host.command import KILL_GRACE, LONGEST_WAIT
 from eraser.host.forked_child import alone, end
 
 
@@ -33,7 +33,7 @@ class Answerer:
         """Its answer of at most ``length`` bytes; none where nothing comes within ``patience``
         seconds, or the child died: then it is to be closed."""
         try:
-            self._pipe.settimeout(patience)
+            self._pipe.settimeout(min(patience, LONGEST_WAIT))
             self._pipe.send(question)
             return self._pipe.recv(length)
         except OSError:

@@ -29,6 +29,9 @@ KILL_GRACE = 2.0
 be reaped; it is left behind rather than waited for."""
 
 
+LONGEST_WAIT = 2_000_000.0
+"""Seconds, 23 days: poll(2) takes milliseconds in an int, 24.8 days, and a policy allows 30."""
+
 PATIENCE = 60.0
 """Seconds in which a machine that lacks processes, memory or descriptors may get some again."""
 
@@ -70,7 +73,7 @@ def run(
     started_at, began = utc_text(), time.monotonic()
     exit_code: int | None
     try:
-        stdout, stderr = child.communicate(stdin, timeout=timeout)
+        stdout, stderr = child.communicate(stdin, timeout=min(timeout, LONGEST_WAIT))
         exit_code = child.returncode
     except subprocess.TimeoutExpired:
         # What it printed before may say why it is stuck.

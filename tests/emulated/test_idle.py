@@ -191,7 +191,7 @@ def test_what_a_tenant_left(rack: Rack, rules: bool) -> None:
         compute.take_back(slot)
     compute.sh("udevadm settle")
     traces = ("active", "hostvg-root", "LEFTOVER", "ID_FS_TYPE", "ID_PART_TABLE")
-    # udev's rules of LVM start a service of systemd, for which nobody can wait.
+    # udev may hear of a partition later, and LVM's rule starts a service: nobody can wait for them.
     deadline = time.monotonic() + (0 if rules else 60)
     while True:
         seen = compute.sh(

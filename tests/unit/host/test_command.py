@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,9 @@ import pytest
 
 from eraser.errors import DriveError
 from eraser.host import command
+from eraser.host.answerer import Answerer
 from eraser.host.command import run
+from eraser.protocol.policy import MAX_LIMIT
 
 
 def test_a_command_sees_a_fixed_environment_and_no_shell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,3 +86,14 @@ def test_a_program_that_is_not_there_is_not_waited_for(monkeypatch: pytest.Monke
             run(["echo", "yes"], timeout=30)
         assert met == [number]
         monkeypatch.undo()
+
+
+def test_the_longest_limit_of_a_policy_can_be_waited_for() -> None:
+    assert run(["echo", "yes"], timeout=MAX_LIMIT).stdout == b"yes\n"
+    descriptor = os.open(os.devnull, os.O_RDONLY)
+    answerer = Answerer(lambda question: question, descriptor, 16)
+    try:
+        assert answerer.ask(b"who", 16, MAX_LIMIT) == b"who"
+    finally:
+        answerer.close()
+        os.close(descriptor)

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 from quarantine.errors import BadInputError
+from quarantine.stderr import StandardError
 from quarantine.users import hand_over
 
 LOG = logging.getLogger(__name__)
@@ -83,7 +84,11 @@ def set_up_logging(level: str, form: str = "line") -> None:
 
     ``form``: ``line``, or ``json`` as oslo.log has it.
     """
-    handler = logging.StreamHandler(sys.stderr)
+    handler: logging.Handler
+    try:
+        handler = StandardError(sys.stderr.fileno())
+    except OSError:
+        handler = logging.StreamHandler(sys.stderr)  # a stream that is no file
     handler.setFormatter(_formatter(form))
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for noisy in ("kombu", "openstack", "keystoneauth", "urllib3", "celery"):

@@ -84,15 +84,22 @@ def set_up_logging(level: str, form: str = "line") -> None:
 
     ``form``: ``line``, or ``json`` as oslo.log has it.
     """
-    handler: logging.Handler
-    try:
-        handler = StandardError(sys.stderr.fileno())
-    except OSError:
-        handler = logging.StreamHandler(sys.stderr)  # a stream that is no file
+    handler = _standard_error()
     handler.setFormatter(_formatter(form))
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    # Else Python prints them itself, in whichever thread meets one.
+    logging.captureWarnings(True)
     for noisy in ("kombu", "openstack", "keystoneauth", "urllib3", "celery"):
         logging.getLogger(noisy).setLevel(max(logging.getLevelName(level), logging.WARNING))
+
+
+def _standard_error() -> logging.Handler:
+    try:
+        descriptor = sys.stderr.fileno()
+    except (OSError, ValueError, AttributeError):
+        descriptor = -1
+    # A server of WSGI may have put something in its place that is no file.
+    return StandardError(descriptor) if descriptor >= 0 else logging.StreamHandler(sys.stderr)
 
 
 def keep_audit(file: str, form: str = "line") -> None:

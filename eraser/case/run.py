@@ -383,12 +383,19 @@ def _media_errors_before(state: CaseState) -> int | None:
     return state.inspected.health.media_errors_after
 
 
+def _nvme_cli(host: Host) -> str:
+    try:
+        return nvmecli.version(host)
+    except (DriveError, OSError) as error:
+        return str(error)
+
+
 def _tools(host: Host) -> dict[str, str]:
     """Versions of what did the work."""
     return {
         "eraser": VERSION,
         "eraser build": build.digest(),
-        "nvme-cli": nvmecli.version(host),
+        "nvme-cli": _nvme_cli(host),
         "kernel": platform.release(),
         "python": platform.python_version(),
     }

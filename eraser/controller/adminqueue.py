@@ -97,7 +97,8 @@ class AdminQueue:
             send_len=len(send),
             io=bool(io),
             timeout=timeout,
-            more=self.once,
+            # Reads may be repeated, and drives are read at each hello.
+            more=() if opcode in READS and not io else self.once,
         )
         done = self._run(argv, timeout, send, None if io else opcode)
         record = CommandRecord(

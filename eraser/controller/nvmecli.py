@@ -8,9 +8,9 @@ report would know of one. 2.15 and 2.16 can be told not to; 2.13 and 3.0 do not 
 
 from __future__ import annotations
 
+import errno
 import re
 
-from eraser.errors import DriveError
 from eraser.host.sysfs import Host
 
 ONCE = ("--no-retries",)
@@ -20,11 +20,11 @@ _SECONDS = 10.0
 
 
 def version(host: Host) -> str:
-    """How it calls itself, or why it does not; raises ``OSError``."""
-    try:
-        said = host.processes.run((host.nvme, "version"), timeout=_SECONDS)
-    except DriveError as error:
-        return str(error)
+    """How it calls itself. Raises ``OSError`` where it does not say: its disk may stand still, or
+    it is just being replaced."""
+    said = host.processes.run((host.nvme, "version"), timeout=_SECONDS)
+    if said.exit_code != 0:
+        raise OSError(errno.EAGAIN, f"expected {host.nvme} to tell its version, found no answer")
     return said.stdout.decode("ascii", "replace").split("\n", 1)[0].strip()
 
 

@@ -49,6 +49,8 @@ class FormatResult:
     seconds: float
     lost: bool = field(default=False, metadata=codec.LATE)
     """Its sender died: nobody saw whether the command went out, and how it ended."""
+    unstarted: int = field(default=0, metadata=codec.LATE)
+    """The command did not go out: why nvme-cli could not be started (errno); 0 where it was."""
 
 
 def read_result(path: Path) -> FormatResult | None:
@@ -114,7 +116,8 @@ def send(
 ) -> FormatResult | None:
     """Sends one command and waits for its end; None where none was seen in time.
 
-    A drive that says "later" has done nothing: it is asked again for ``ready`` seconds.
+    A drive that says "later" has done nothing: it is asked again for ``ready`` seconds. Raises
+    ``OSError`` where the machine lacks what it takes to send it: nothing was sent then.
     """
     deadline = host.clock.monotonic() + ready
     while True:
@@ -147,10 +150,19 @@ def _send(
         reserve(result)
 
     def command() -> None:
-        limit, sent = timeout + GRACE, stdin or None
-        # nvme-cli inherits the lock as well: a child that dies must not free the slot under its
-        # command.
-        _write(host.processes.run(argv, timeout=limit, stdin=sent, pass_fds=(lock,)), result)
+        limit, sent, began = timeout + GRACE, stdin or None, host.clock.utc()
+        try:
+            # nvme-cli inherits the lock as well: a child that dies must not free the slot under its
+            # command. At once or not at all: whoever waits for us would give up, and the command
+            # would go out after the report.
+            done = host.processes.run(
+                argv, timeout=limit, stdin=sent, pass_fds=(lock,), patience=0.0
+            )
+        except OSError as error:
+            number = error.errno or errno.EIO
+            _keep(FormatResult(argv, None, str(error), began, 0.0, unstarted=number), result)
+            return
+        _write(done, result)
 
     ended, clock = host.processes.outlive(command, lock), host.clock
     began, pause = clock.monotonic(), _FIRST_POLL
@@ -163,7 +175,7 @@ def _send(
         clock.sleep(pause)
         pause = min(2 * pause, _POLL)
     try:
-        return read_result(result) or FormatResult(
+        found = read_result(result) or FormatResult(
             argv,
             None,
             "its sender died without a word",
@@ -174,18 +186,26 @@ def _send(
     except BadInputError as error:
         # A damaged file is no result: the command may have succeeded, so it counts neither way.
         raise DriveError(f"format: {error}; its end is unknown") from error
+    if found.unstarted:
+        # The next run must not take it for the end of a command.
+        result.replace(_room(result))
+        raise OSError(found.unstarted, f"{os.strerror(found.unstarted)}: nvme-cli was not started")
+    return found
 
 
 def _write(finished: Completed, result: Path) -> None:
-    data = codec.canonical(
-        FormatResult(
-            finished.argv,
-            finished.exit_code,
-            finished.stderr[-2000:],
-            finished.started_at,
-            finished.seconds,
-        )
+    found = FormatResult(
+        finished.argv,
+        finished.exit_code,
+        finished.stderr[-2000:],
+        finished.started_at,
+        finished.seconds,
     )
+    _keep(found, result)
+
+
+def _keep(found: FormatResult, result: Path) -> None:
+    data = codec.canonical(found)
     room = _room(result)
     # Written in place: a new file could find no room.
     with room.open("r+b") as handle:

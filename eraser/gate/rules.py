@@ -111,7 +111,8 @@ def misplaced(book: Book, classes: Mapping[str, str | None], starting: Starting)
 def _has_drive(entry: SlotEntry, starting: Starting) -> bool:
     if entry.owner is not None:
         return entry.owner.domain == starting.uuid
-    return entry.ticket is not None and entry.ticket.state is TicketState.VALID
+    # A void one too: the watcher sees what is there, and a guest may be on its way.
+    return entry.ticket is not None and entry.ticket.state is not TicketState.USED
 
 
 def admit(facts: SlotFacts, starting: Starting) -> StartAdmission | StartRefusal:
@@ -131,7 +132,9 @@ def admit(facts: SlotFacts, starting: Starting) -> StartAdmission | StartRefusal
     allowance = facts.entry.allowance
     if allowance is not None and allowance.domain in ("", starting.uuid):
         if another := _of_another(facts, allowance, identity):
-            return _refused(facts, another, _SAY_AGAIN)
+            owner = facts.entry.owner
+            own = owner is not None and owner.domain == starting.uuid
+            return StartRefusal(facts.address, another, _SAY_AGAIN, ticket.void, of_owner=own)
         return StartAdmission(facts.address, AdmittedBy.ALLOWANCE, identity)
     if facts.entry.owner is not None and facts.entry.owner.domain == starting.uuid:
         # Refused by all three ways. What is told is what helps this domain.

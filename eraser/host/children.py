@@ -31,11 +31,12 @@ class Processes:
         timeout: float,
         stdin: bytes | None = None,
         pass_fds: Sequence[int] = (),
+        patience: float | None = None,
     ) -> Completed:
         """A program, to its end: :func:`eraser.host.command.run`."""
         from eraser.host import command
 
-        return command.run(argv, timeout=timeout, stdin=stdin, pass_fds=pass_fds)
+        return command.run(argv, timeout=timeout, stdin=stdin, pass_fds=pass_fds, patience=patience)
 
     def start(self, argv: Sequence[str], log: Path | None = None) -> Started:
         """A program that is not waited for: :func:`eraser.host.command.start`."""

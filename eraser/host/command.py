@@ -61,15 +61,17 @@ def run(
     timeout: float,
     stdin: bytes | None = None,
     pass_fds: Sequence[int] = (),
+    patience: float | None = None,
 ) -> Completed:
     """Runs ``argv`` for at most ``timeout`` seconds.
 
     A failing exit code or a timeout is a result and not an error: the caller knows what it means.
     Raises :class:`DriveError` where the program cannot be started at all, and ``OSError`` where the
-    machine lacks something for it, longer than :data:`PATIENCE`: that says nothing of a drive.
+    machine lacks something for it, longer than ``patience`` seconds (:data:`PATIENCE`): that says
+    nothing of a drive.
     """
     line = shlex.join(argv)
-    child = _started(argv, stdin, pass_fds)
+    child = _started(argv, stdin, pass_fds, PATIENCE if patience is None else patience)
     started_at, began = utc_text(), time.monotonic()
     exit_code: int | None
     try:
@@ -101,9 +103,9 @@ def run(
 
 
 def _started(
-    argv: Sequence[str], stdin: bytes | None, pass_fds: Sequence[int]
+    argv: Sequence[str], stdin: bytes | None, pass_fds: Sequence[int], patience: float
 ) -> subprocess.Popen[bytes]:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience
     while True:
         try:
             return subprocess.Popen(

@@ -21,7 +21,7 @@ from eraser.gate import accept_ticket, admit, by_person, intake
 from eraser.gate.admit import GateRefusedError
 from eraser.gate.rules import AdmittedBy
 from eraser.host.sysfs import PciFunction
-from eraser.ownership import audit, pending, turned_away
+from eraser.ownership import audit, pending, revocation, turned_away
 from eraser.ownership import revoke as ownership_revoke
 from eraser.ownership import store as books
 from eraser.ownership.cases import read_case
@@ -689,6 +689,7 @@ def test_a_refusal_that_cannot_be_noted_says_why_all_the_same(
 
 
 HBA = "0x010700"
+OTHER_DRIVE = dataclasses.replace(DRIVE, serial="A THIRD ONE")
 
 
 def test_what_took_the_place_of_a_drive_is_given_to_nobody(world: World) -> None:
@@ -707,6 +708,15 @@ def test_what_took_the_place_of_a_drive_on_offer_is_given_to_nobody(world: World
     world.slot(ADDRESS, code=HBA)
     refused(world, domain(ADDRESS), f"found a function of PCI class {HBA}")
     assert turned_away.standing(world.state, world.book) == ()
+
+
+def test_nor_once_the_watcher_has_seen_that_it_is_no_drive(world: World) -> None:
+    """Its look voids the ticket seconds after the boot; a guest may have been placed before."""
+    world.certified()
+    world.slot(ADDRESS, code=HBA)
+    with books.opened(world.state) as book:
+        book.write(revocation.void(book.book, ADDRESS, "another function is there"))
+    refused(world, domain(ADDRESS), f"found a function of PCI class {HBA}")
 
 
 def test_a_guest_gets_what_is_no_drive_where_nobody_waits_for_one(world: World) -> None:
@@ -738,6 +748,24 @@ def test_a_word_is_about_the_drive_that_was_there(world: World) -> None:
     world.slot(ADDRESS)
     (passed,) = world.check(domain(ADDRESS)).admissions
     assert passed.way is AdmittedBy.ALLOWANCE
+
+
+def test_a_word_about_another_drive_hides_nothing(world: World) -> None:
+    """People are called for an owner that is refused, and a ticket that is void is so."""
+    world.slot(ADDRESS, dataclasses.replace(SEEN, identity=ANOTHER))
+    by_person.allow(world.state, world.host, [ADDRESS], "three at night", "op", "")
+    world.slot(ADDRESS)
+    entry = world.book.entry(ADDRESS)
+    world.know(dataclasses.replace(entry, owner=owner(identity=OTHER_DRIVE)))
+    refused(world, domain(ADDRESS), "expected the drive that a person allowed")
+    (told,) = turned_away.standing(world.state, world.book)
+    assert told.domain == MINE
+    other = dataclasses.replace(KEPT, ticket=dataclasses.replace(TICKET, identity=OTHER_DRIVE))
+    world.know(dataclasses.replace(entry, ticket=other))
+    refused(world, domain(ADDRESS), "expected the drive that a person allowed")
+    kept = world.book.entry(ADDRESS).ticket
+    assert kept is not None
+    assert kept.state is TicketState.VOID
 
 
 def test_a_word_on_a_drive_that_nobody_could_read_gives_nobody_anothers(world: World) -> None:

@@ -2,95 +2,165 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import subprocess
+import sys
 import threading
 import time
+import tty
 from collections.abc import Iterator
+from io import StringIO
+from typing import Any
 
 import pytest
 
-from quarantine import stderr
+from quarantine import logs, stderr
 from quarantine.logs import OneLine
 from quarantine.stderr import StandardError
 
 
-class Piped:
-    """A process's standard error, as a pipe."""
+class Read:
+    """A process's standard error, and whoever reads it."""
 
-    def __init__(self) -> None:
-        self.reader, self.writer = os.pipe()
-        self.handler = StandardError(self.writer)
-        self.handler.setFormatter(OneLine("%(message)s"))
+    def __init__(self, reader: int, writer: int) -> None:
+        self.reader, self.writer = reader, writer
+        self.handler = StandardError(writer)
+        self.handler.setFormatter(OneLine("%(levelname)s %(message)s"))
+        self.found = b""
 
-    def say(self, words: str) -> None:
-        self.handler.handle(logging.makeLogRecord({"msg": words}))
+    def say(self, words: str, level: int = logging.INFO) -> None:
+        name = logging.getLevelName(level)
+        record = logging.makeLogRecord({"msg": words, "levelno": level, "levelname": name})
+        self.handler.handle(record)
 
-    def read(self) -> str:
-        """All that is in it."""
-        os.set_blocking(self.reader, False)
-        found = b""
-        try:
-            while piece := os.read(self.reader, 65536):
-                found += piece
-        except BlockingIOError:
-            pass
-        return found.decode()
+    def drain(self) -> list[str]:
+        """All lines, once the last one that was said is there."""
+        thread = threading.Thread(target=self._take, daemon=True)
+        thread.start()
+        self.say("END", logging.ERROR)
+        thread.join(60)
+        assert not thread.is_alive(), self.found[-1000:]
+        return self.found.decode().split("ERROR END")[0].splitlines()
 
-
-@pytest.fixture
-def piped(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piped]:
-    monkeypatch.setattr(stderr, "PATIENCE", 0.05)
-    made = Piped()
-    yield made
-    os.close(made.reader)
-    os.close(made.writer)
+    def _take(self) -> None:
+        while b"ERROR END" not in self.found:
+            self.found += os.read(self.reader, 65536)
 
 
-def test_lines_are_written_whole_and_in_their_order(piped: Piped) -> None:
-    wanted = ["one", "ü" * 3000, "x" * 4000, "three"]
+@pytest.fixture(params=["pipe", "terminal"])
+def read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Read]:
+    monkeypatch.setattr(stderr, "LINES", 100)
+    monkeypatch.setattr(stderr, "PATIENCE", 0.2)
+    ends = os.pipe() if request.param == "pipe" else os.openpty()
+    if request.param == "terminal":
+        tty.setraw(ends[1])  # else it ends lines in another way, and cuts long ones
+    yield Read(*ends)
+    # The thread may be in a write that a reader alone can end: the reader's end goes first.
+    for end in ends:
+        os.close(end)
+
+
+def test_lines_are_written_whole_and_in_their_order(read: Read) -> None:
+    wanted = ["one", "ü" * 1500, "x" * 3900, "three"]
     for words in wanted:
-        piped.say(words)
-    assert piped.read().splitlines() == wanted
+        read.say(words)
+    assert read.drain() == [f"INFO {words}" for words in wanted]
 
 
-def test_nobody_waits_for_a_reader_that_stopped(piped: Piped) -> None:
+def test_nobody_waits_for_a_reader_that_stopped(read: Read) -> None:
     """The safety pass has more slots to reserve, and each of its threads logs."""
     began = time.monotonic()
-    for number in range(400):
-        piped.say(f"{number} {'x' * 1000}")
-    assert time.monotonic() - began < 20, "each waited, or one without an end"
-    lost = piped.handler.missing
-    assert 0 < lost < 400
-    first = piped.read()
-    piped.say("again")
-    again = piped.read()
-    assert f"{lost} lines are missing here: nobody took them\nagain\n" in again
-    whole = [line for line in first.splitlines() if line.endswith("x" * 1000)]
-    assert len(whole) == 400 - lost
-    # What was cut in its midst spoils no other line.
-    assert (first + again).splitlines()[-1] == "again"
+    for number in range(1000):
+        read.say(f"{number} {'x' * 1000}")
+    assert time.monotonic() - began < 20, "one waited"
+    lines = read.drain()
+    (told,) = (line for line in lines if "lines are missing here" in line)
+    whole = [line for line in lines if line.startswith("INFO ") and line.endswith("x" * 1000)]
+    assert told == f"WARNING {1000 - len(whole)} lines are missing here: nobody took them"
+    assert [line.split()[1] for line in whole] == [str(number) for number in range(len(whole))]
+    assert lines == [*whole, told]
 
 
-def test_a_slow_reader_gets_all(piped: Piped, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stderr, "PATIENCE", 60.0)
-    found, wanted = list[bytes](), [f"{number} {'y' * 900}" for number in range(200)]
-
-    def read() -> None:
-        while b"end" not in b"".join(found):
-            time.sleep(0.005)
-            found.append(os.read(piped.reader, 4096))
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    for words in [*wanted, "end"]:
-        piped.say(words)
-    reader.join(60)
-    assert b"".join(found).decode().splitlines() == [*wanted, "end"]
+def test_who_is_called_is_called_though_there_was_no_room_for_the_rest(read: Read) -> None:
+    for number in range(1000):
+        read.say(f"{number} {'x' * 1000}")
+    read.say("ALARM on-offer cmp1/0000:01:00.0: a drive", logging.ERROR)
+    assert "ERROR ALARM on-offer cmp1/0000:01:00.0: a drive" in read.drain()
 
 
-def test_a_reader_that_is_gone_ends_nothing(piped: Piped) -> None:
-    os.close(piped.reader)
-    piped.say("to nobody")
-    assert piped.handler.missing == 1
-    piped.reader = os.open(os.devnull, os.O_RDONLY)
+def test_what_waits_as_a_process_ends_is_waited_for_a_little(read: Read) -> None:
+    for number in range(90):
+        read.say(f"{number} {'x' * 1000}")
+    began = time.monotonic()
+    read.handler.flush()
+    assert 0.1 < time.monotonic() - began < 10
+    read.drain()
+    began = time.monotonic()
+    read.handler.flush()
+    assert time.monotonic() - began < 0.2
+
+
+def test_a_line_of_ours_that_cannot_be_said_is_told_of(read: Read) -> None:
+    read.handler.handle(
+        logging.makeLogRecord({"name": "x", "levelno": 20, "msg": "%d", "args": ("no number",)})
+    )
+    (line,) = read.drain()
+    assert line.startswith("x: '%d' cannot be said: TypeError")
+
+
+def test_a_reader_that_is_gone_ends_nothing() -> None:
+    reader, writer = os.pipe()
+    read = Read(reader, writer)
+    os.close(reader)
+    read.say("to nobody")
+    read.handler.flush()
+    assert not read.handler._lines
+    os.close(writer)
+
+
+def test_a_child_has_a_thread_of_its_own(read: Read) -> None:
+    read.say("parent")
+    read.handler.flush()
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(BaseException):
+            read.say("child")
+            read.handler.flush()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert read.drain() == ["INFO parent", "INFO child"]
+
+
+SAYS = (
+    "import logging, sys; from quarantine.logs import set_up_logging; set_up_logging('INFO')\n"
+    "for number in range(500): logging.info('%d', number)\n"
+    "import warnings; warnings.warn('odd')\n"
+)
+
+
+def test_a_process_that_ends_has_said_all() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SAYS], capture_output=True, text=True, timeout=60, check=True
+    )
+    said = done.stderr.splitlines()
+    assert [line.rpartition(" ")[2] for line in said[:500]] == [str(n) for n in range(500)]
+    assert "py.warnings" in said[500], "a warning is a line of the log"
+
+
+@pytest.mark.parametrize("stream", [None, StringIO(), "closed", "numberless"])
+def test_a_stream_that_is_no_file_is_written_to_as_ever(
+    monkeypatch: pytest.MonkeyPatch, stream: Any
+) -> None:
+    class Numberless(StringIO):
+        def fileno(self) -> int:
+            return -1
+
+    if stream == "numberless":
+        stream = Numberless()
+    if stream == "closed":
+        stream = StringIO()
+        stream.close()
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert isinstance(logs._standard_error(), logging.StreamHandler)

@@ -84,6 +84,7 @@ class LabProcesses(children.Processes):
         timeout: float,
         stdin: bytes | None = None,
         pass_fds: Sequence[int] = (),
+        patience: float | None = None,
     ) -> Completed:
         return self._programs.run(argv, stdin or b"")
 

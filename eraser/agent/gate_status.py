@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from eraser.agent.bounded_probes import BoundedProbes
-from eraser.defences import assessment, facts, hostrules, setup, sightings, uncovered
+from eraser.defences import assessment, facts, hostrules, setup, sightings, withoutrules
 from eraser.errors import EraserError
 from eraser.host import domains
 from eraser.host.sysfs import NVME_CLASS, Host
@@ -122,7 +122,7 @@ class GateStatus:
 
     def _drift(self, slots: tuple[str, ...]) -> tuple[str, ...]:
         missing = hostrules.check(slots, self._host.root)
-        line = uncovered.find(self._host, self._state_dir, slots).line
+        line = withoutrules.find(self._host, self._state_dir, slots).line
         return (*missing, line) if line else missing
 
     def _domains(self, book: Book, exempt: frozenset[str]) -> tuple[DomainSeen, ...]:

@@ -13,9 +13,9 @@ from pathlib import Path
 from eraser.agent.tickets import MAX_RUNNING, TicketLooks
 from eraser.errors import EraserError
 from eraser.host.sysfs import Host, PciFunction
-from eraser.ownership import idle
+from eraser.ownership import atrest
 from eraser.ownership import store as books
-from eraser.ownership.idle import IdleAction
+from eraser.ownership.atrest import IdleAction
 from eraser.ownership.model import Book, Owner
 
 LOOK_SECONDS = 5.0
@@ -89,7 +89,7 @@ class IdleRounds:
         driver = None if owner is None else function.driver
         unread = owner is not None and owner.identity is None
         place = function.place if unread else ""
-        action = idle.idle_action(owner, driver, self._book.incarnation, place)
+        action = atrest.idle_action(owner, driver, self._book.incarnation, place)
         if action is None or owner is None:
             self._watches.pop(address, None)
             return

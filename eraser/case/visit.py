@@ -20,7 +20,7 @@ from eraser.errors import DriveError
 from eraser.media.blocks import BLOCK
 from eraser.media.iocommand import Namespace
 from eraser.media.passread import PassthroughReader, Patience
-from eraser.proof.erasedvalues import UNTOLD, ErasedValues
+from eraser.proof.aftererase import UNTOLD, AfterErase
 from eraser.proof.plan import NamespacePlan, VerifyPlan
 from eraser.proof.sampling import share
 from eraser.proof.visit import LARGE, CutOffError, Visitor
@@ -173,7 +173,7 @@ def _repeat(
 
 
 def after(
-    session: CaseSession, plan: VerifyPlan, left: Mapping[NamespacePlan, ErasedValues], unreset: str
+    session: CaseSession, plan: VerifyPlan, left: Mapping[NamespacePlan, AfterErase], unreset: str
 ) -> None:
     """What reads alone, after the last method. ``left`` is what the first reading found. The
     function was reset just before; ``unreset`` is why it was not, where it was not. Raises
@@ -221,7 +221,7 @@ def _visit(
     play: Callable[[Visitor], None],
     undone: list[str],
     seen: _Seen,
-    left: Mapping[NamespacePlan, ErasedValues] = MappingProxyType({}),
+    left: Mapping[NamespacePlan, AfterErase] = MappingProxyType({}),
     *,
     writable: bool = False,
 ) -> list[ActRecord]:

@@ -21,8 +21,8 @@ from eraser.defences import (
     selinux,
     setup,
     sightings,
-    uncovered,
     views,
+    withoutrules,
 )
 from eraser.errors import BadInputError, EraserError
 from eraser.gate import rules
@@ -207,12 +207,12 @@ def _left_out(
     fewer = set(before.slots if before and arguments.fewer else ()) - given
     try:
         drops = drops.renewed(state_dir, given, fewer)
-        found = uncovered.find(host, state_dir, given, drops)
+        found = withoutrules.find(host, state_dir, given, drops)
         if arguments.fewer:
             # Also what the gate alone knows: an earlier release wrote down nobody's word.
             fewer.update(found.slots)
             drops = drops.renewed(state_dir, given, fewer)
-            found = uncovered.find(host, state_dir, given, drops)
+            found = withoutrules.find(host, state_dir, given, drops)
             # A guest's drive is there: nobody's word makes that none.
             fewer.difference_update(found.slots)
             drops = drops.renewed(state_dir, {*given, *found.slots}, ())

@@ -12,7 +12,7 @@ from eraser.gate.admit import LOOK_SECONDS
 from eraser.gate.read_drives import look, pci_ids
 from eraser.host import domains, slotwatch
 from eraser.host.sysfs import Host, PciFunction
-from eraser.ownership import idle
+from eraser.ownership import atrest
 from eraser.ownership import store as books
 from eraser.ownership.cases import read_case
 from eraser.ownership.facts import CaseStanding, DriveSeen, is_untouched
@@ -31,15 +31,15 @@ def note(state_dir: Path, run_dir: Path, host: Host, address: str) -> str:
         book = books.load(state_dir)
         owner = book.entry(address).owner
         function = PciFunction(host, address)
-        action = idle.idle_action(owner, function.driver, book.incarnation, function.place)
+        action = atrest.idle_action(owner, function.driver, book.incarnation, function.place)
         if action is None or owner is None:
             return "there is no need to"
         # No look at the drive: it is in a guest.
-        if action is idle.IdleAction.FORGET:
+        if action is atrest.IdleAction.FORGET:
             if not _runs(host, owner):
                 return "its owner does not run"
             return _write(state_dir, host, address, owner, None)
-        if action is idle.IdleAction.PLACE:
+        if action is atrest.IdleAction.PLACE:
             return _place(state_dir, host, address, owner, function.place)
         if read_case(state_dir, address).standing is CaseStanding.OPEN:
             return "an erase has not ended"
@@ -51,7 +51,7 @@ def note(state_dir: Path, run_dir: Path, host: Host, address: str) -> str:
             return drive.trouble or "the drive is not its owner's"
         if drive.counters is None:
             return "the drive did not tell its counters (log 02h)"
-        if idle.stand_still(book.entry(address), drive.counters):
+        if atrest.stand_still(book.entry(address), drive.counters):
             return "the drive counts nothing, so its counters would tell of no use"
         # After the look: what was read is at rest only if nobody had begun to use it by then.
         if owner.let_in is not None and SteadyTime.now(host).within(
@@ -74,7 +74,7 @@ def _know(state_dir: Path, address: str, owner: Owner, drive: DriveSeen) -> str:
     with books.opened(state_dir) as book:
         if book.book.entry(address).owner != owner:
             return "its owner's record changed meanwhile"
-        book.write(idle.known(book.book, address, drive.identity))
+        book.write(atrest.known(book.book, address, drive.identity))
     return ""
 
 
@@ -92,7 +92,7 @@ def _place(state_dir: Path, host: Host, address: str, owner: Owner, place: str) 
     with books.opened(state_dir) as book:
         if book.book.entry(address).owner != owner:
             return "its owner's record changed meanwhile"
-        book.write(idle.placed(book.book, address, place))
+        book.write(atrest.placed(book.book, address, place))
     return ""
 
 
@@ -109,7 +109,7 @@ def _write(
             return "its owner's record changed meanwhile"
         if counters is not None and not _watched(state_dir, host, address):
             return "the watcher has not looked at the slot as it is now"
-        book.write(idle.rested(book.book, address, counters))
+        book.write(atrest.rested(book.book, address, counters))
     return ""
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from eraser.errors import EraserError, InUseError
 from eraser.host import domains
 from eraser.host.sysfs import Host, PciFunction
-from eraser.ownership import idle, revocation
+from eraser.ownership import atrest, revocation
 from eraser.ownership import store as books
 from eraser.ownership.cases import read_case
 from eraser.ownership.facts import CaseStanding, HostSeen, NewErase, is_untouched
@@ -42,7 +42,7 @@ def vanished(state_dir: Path, address: str, reason: str, place: str = "") -> boo
         found = revocation.gone(before, address, standing, reason)
         # The drive of an owner adopted unread, at the place where it was, has not been away.
         if entry.owner is None or not is_untouched(entry.owner, place):
-            found = idle.left(found, address, reason)
+            found = atrest.left(found, address, reason)
         book.write(found)
     return before.entry(address).ticket != found.entry(address).ticket
 

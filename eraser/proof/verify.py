@@ -13,8 +13,8 @@ from typing import Any
 from eraser.clock import Clock
 from eraser.errors import BadInputError, DriveError
 from eraser.media.reader import BlockDevice, Tick
+from eraser.proof.aftererase import AfterErase
 from eraser.proof.counter import Counter, merged
-from eraser.proof.erasedvalues import ErasedValues
 from eraser.proof.plan import NamespacePlan, VerifyPlan, choose_mode, namespace_seed
 from eraser.proof.summary import summarise
 from eraser.proof.tally import Tally, VerificationResult
@@ -49,10 +49,10 @@ class Verifier:
         """The controller was reset for the second reading."""
 
     @property
-    def left(self) -> dict[NamespacePlan, ErasedValues]:
+    def left(self) -> dict[NamespacePlan, AfterErase]:
         """What the first reading found, once it is at its end. Each block that is read twice was
         among it, so that it can be asked for in other ways and held against this."""
-        return {namespace: ErasedValues.of(tally) for tally, namespace in self._pairs()}
+        return {namespace: AfterErase.of(tally) for tally, namespace in self._pairs()}
 
     def state(self) -> dict[str, Any]:
         """A checkpoint for :meth:`restore`, plain JSON values."""

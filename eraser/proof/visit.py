@@ -31,8 +31,8 @@ from eraser.media.iocommand import (
 )
 from eraser.media.passread import Patience
 from eraser.media.reader import BlockDevice
+from eraser.proof.aftererase import UNTOLD, AfterErase
 from eraser.proof.classify import BlockClass, classify
-from eraser.proof.erasedvalues import UNTOLD, ErasedValues
 from eraser.proof.probes.canaries import Canaries
 from eraser.proof.probes.fingerprints import Fingerprints
 from eraser.protocol.report import ActRecord
@@ -108,7 +108,7 @@ class Visitor:
     places: int
     host: Host
     large: int = LARGE
-    left: ErasedValues = UNTOLD
+    left: AfterErase = UNTOLD
     counts: dict[str, _Count] = field(default_factory=dict)
     seen: dict[str, set[int]] = field(default_factory=dict)
     """The blocks that each act was done with. Visitors that share it count each of them once."""

@@ -27,7 +27,7 @@ from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine import VERSION
 from quarantine.errors import BadInputError, NotUnderstoodError, UnreadableError
-from quarantine.evidence import coverage, downgrades, laterformats, terms, wording
+from quarantine.evidence import disclosure, downgrades, laterreleases, terms, wording
 from quarantine.evidence.checks import clocks, images, outcomes, reading, sentcommands
 from quarantine.evidence.checks.sentcommands import SentCommands
 from quarantine.evidence.keys import keyring
@@ -171,7 +171,7 @@ def build(
             *wording.exceptions(order, report),
             *doubts,
         ),
-        not_done=tuple(coverage.not_done(report)),
+        not_done=tuple(disclosure.not_done(report)),
         residues=report.residues,
         withheld=testimony.withheld,
         headline=wording.headline(
@@ -179,7 +179,7 @@ def build(
             sanitization,
             verification,
             withheld=bool(testimony.withheld),
-            unread=coverage.left_out(report),
+            unread=disclosure.left_out(report),
         ),
         validation=_validation(testimony, issued_at),
     )
@@ -205,7 +205,7 @@ def verify(token: str, keys: Sequence[PublicKey], what: str) -> SignedCertificat
         # The signature holds: what is wrong from here on is wrong whichever key is asked.
         try:
             signed = codec.parse(payload, what)
-            certificate, unknown = laterformats.understood(signed, what)
+            certificate, unknown = laterreleases.understood(signed, what)
         except BadWireError as error:
             raise NotUnderstoodError(
                 f"{error}; its signature holds: a later release may know what it says"
@@ -523,7 +523,7 @@ def _verification(report: EraseReport, record: VerificationRecord) -> Verificati
         seconds=record.seconds,
         finished_at=record.finished_at,
         probes=wording.probes(record),
-        acts=tuple(coverage.done(report)),
+        acts=tuple(disclosure.done(report)),
     )
 
 

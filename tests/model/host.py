@@ -13,7 +13,7 @@ from typing import Any
 from eraser.agent.hoststate import HostState, OrderRefusedError
 from eraser.controller.spec import SanitizeState
 from eraser.gate import intake, rules
-from eraser.ownership import idle, model, revocation
+from eraser.ownership import atrest, model, revocation
 from eraser.ownership.facts import (
     CaseSeen,
     CaseStanding,
@@ -61,7 +61,7 @@ class Host:
         gate: ModuleType = rules,
         tickets: ModuleType = intake,
         taking: ModuleType = revocation,
-        resting: ModuleType = idle,
+        resting: ModuleType = atrest,
         switch: Switch | None = None,
     ) -> None:
         self._rules = gate
@@ -269,9 +269,14 @@ class Host:
         if owner is None or owner.incarnation != papers.incarnation(True):
             return
         lacks = owner.rest is None and not owner.left
-        if here.instance == "off" and driver == "nvme" and lacks and wanted != idle.IdleAction.NOTE:
+        if (
+            here.instance == "off"
+            and driver == "nvme"
+            and lacks
+            and wanted != atrest.IdleAction.NOTE
+        ):
             raise Slip(f"host {p} never notes what the drive of an owner that is off has counted")
-        if driver == "vfio-pci" and owner.rest is not None and wanted != idle.IdleAction.FORGET:
+        if driver == "vfio-pci" and owner.rest is not None and wanted != atrest.IdleAction.FORGET:
             raise Slip(f"host {p} holds against its owner what the drive had counted before")
 
     def vanished(self, world: World, p: int) -> World:

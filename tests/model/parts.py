@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eraser.gate import intake, rules
-from eraser.ownership import counters, idle, revocation
+from eraser.ownership import atrest, counters, revocation
 from quarantine.rules import decide
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.reports import receipts
@@ -12,7 +12,7 @@ from tests.model.host import Host
 from tests.model.mutate import Switch, Wired, copied
 from tests.model.papers import LIMITS
 
-MODULES = (decide, receipts, rules, intake, revocation, counters, idle)
+MODULES = (decide, receipts, rules, intake, revocation, counters, atrest)
 """Where it is decided who gets a drive, and which drive is erased."""
 
 
@@ -44,6 +44,6 @@ class WiredParts(Parts):
             self.rules,
             self.intake,
             self.revocation,
-            copies[idle.__name__],
+            copies[atrest.__name__],
             self.switch,
         )

@@ -13,7 +13,7 @@ from tests.model.mutate import guards, turn_in_place
 
 _NAME = os.environ["NVME_QUARANTINE_TURNED"]
 _MODULES = (
-    *("eraser.ownership.counters", "eraser.ownership.revocation", "eraser.ownership.idle"),
+    *("eraser.ownership.counters", "eraser.ownership.revocation", "eraser.ownership.atrest"),
     *(
         "eraser.gate.rules",
         "eraser.gate.intake",

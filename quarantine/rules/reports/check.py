@@ -20,7 +20,7 @@ from eraser.protocol.policy import Label, Unallocated
 from eraser.protocol.profile import layout_differences
 from eraser.protocol.report import EraseReport, Outcome, Verdict
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate, coverage
+from quarantine.evidence import certificate, disclosure
 from quarantine.evidence.certificate import CertificateEvidence, Link
 from quarantine.evidence.checks import bounds, consistency, images, methods, reading
 from quarantine.evidence.sections import Certificate, Issuer
@@ -285,7 +285,7 @@ def _profile(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             f"expected firmware {' or '.join(order.profile.firmware)}, "
             f"found {report.facts_after.firmware!r}"
         )
-    if loose := coverage.loose(report):
+    if loose := disclosure.loose(report):
         names = ", ".join(map(str, loose))
         yield f"expected every namespace attached and read, found {names} not attached"
     wanted, tolerance = order.profile.namespaces, order.profile.size_tolerance

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from eraser.proof.aftererase import AfterErase
 from eraser.proof.classify import classify
-from eraser.proof.erasedvalues import ErasedValues
 from eraser.proof.tally import Blocks, Tally
 
 ZEROS, ONES, PATTERN = bytes(4096), b"\xff" * 4096, b"0123456789abcdef" * 256
@@ -15,7 +15,7 @@ NOISE, TEXT = os.urandom(4096), b"a customer's name\n" * 227 + bytes(10)
 PIECE = PATTERN[:16].hex()
 
 
-def has(left: ErasedValues, block: bytes) -> bool:
+def has(left: AfterErase, block: bytes) -> bool:
     return left.has(block, classify(block))
 
 
@@ -35,7 +35,7 @@ def test_where_all_that_was_read_is_uniform_nothing_else_is_what_the_erase_left(
     reading: Tally, known: list[bytes]
 ) -> None:
     every = [ZEROS, ONES, PATTERN, b"\x01" * 4096, NOISE, TEXT]
-    assert [block for block in every if has(ErasedValues.of(reading), block)] == known
+    assert [block for block in every if has(AfterErase.of(reading), block)] == known
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,4 @@ def test_where_all_that_was_read_is_uniform_nothing_else_is_what_the_erase_left(
     ids=["noise", "some noise", "data", "nothing read", "more patterns than are remembered"],
 )
 def test_otherwise_no_block_can_be_told_from_what_it_left(reading: Tally) -> None:
-    assert all(
-        has(ErasedValues.of(reading), block) for block in (ZEROS, ONES, PATTERN, NOISE, TEXT)
-    )
+    assert all(has(AfterErase.of(reading), block) for block in (ZEROS, ONES, PATTERN, NOISE, TEXT))

@@ -19,10 +19,10 @@ from eraser.gate import read_idle
 from eraser.gate.admit import GateRefusedError
 from eraser.host import slotwatch
 from eraser.host.sysfs import PciFunction
-from eraser.ownership import idle, revoke
+from eraser.ownership import atrest, revoke
 from eraser.ownership import store as books
+from eraser.ownership.atrest import IdleAction, idle_action
 from eraser.ownership.facts import DriveSeen
-from eraser.ownership.idle import IdleAction, idle_action
 from eraser.ownership.model import Book, Owner, PciIds, SlotEntry, SteadyTime
 from eraser.protocol.ticket import Counters, TicketState
 from tests.unit.gate.world import World, domain, world
@@ -80,15 +80,15 @@ def test_what_a_slot_needs(
 )
 def test_what_a_vanish_leaves(given: Owner | None, expected: Owner | None) -> None:
     book = EMPTY.with_entry(SlotEntry(ADDRESS, owner=given, ticket=KEPT))
-    found = idle.left(book, ADDRESS, "it vanished")
+    found = atrest.left(book, ADDRESS, "it vanished")
     assert found == EMPTY.with_entry(SlotEntry(ADDRESS, owner=expected, ticket=KEPT))
-    assert idle.left(EMPTY, ADDRESS, "it vanished") == EMPTY
+    assert atrest.left(EMPTY, ADDRESS, "it vanished") == EMPTY
 
 
 def test_a_slot_that_nobody_has_cannot_rest() -> None:
     book = EMPTY.with_entry(SlotEntry(ADDRESS, ticket=KEPT))
-    assert idle.rested(book, ADDRESS, REPORTED) == book
-    assert idle.placed(book, ADDRESS, "boot-1/7") == book
+    assert atrest.rested(book, ADDRESS, REPORTED) == book
+    assert atrest.placed(book, ADDRESS, "boot-1/7") == book
 
 
 def watch(world: World) -> None:

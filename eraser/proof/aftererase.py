@@ -15,7 +15,7 @@ _PIECE = 16
 
 
 @dataclass(frozen=True)
-class ErasedValues:
+class AfterErase:
     """Every value that the blocks of one namespace repeat, where all of them repeat one.
 
     More than one is honest: a drive may read otherwise by die, and where nothing was written.
@@ -25,7 +25,7 @@ class ErasedValues:
     """16 bytes each; empty where the reading found noise or data too: then no look tells."""
 
     @classmethod
-    def of(cls, reading: Tally) -> ErasedValues:
+    def of(cls, reading: Tally) -> AfterErase:
         """What a first reading that came to its end says."""
         looks = reading.looks
         # Noise or data was read: then any other look may be what the erase left, and none tells.
@@ -42,5 +42,5 @@ class ErasedValues:
         return not self.pieces or (look.uniform and block[:_PIECE] in self.pieces)
 
 
-UNTOLD = ErasedValues()
+UNTOLD = AfterErase()
 """Of a namespace of which nothing is known yet."""

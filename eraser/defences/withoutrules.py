@@ -21,7 +21,7 @@ from eraser.state import hostcard
 
 
 @dataclass(frozen=True)
-class Uncovered:
+class WithoutRules:
     """By PCI address. Neither has drives of the running system, nor those that a person exempted or
     dropped (:mod:`eraser.defences.removedslots`).
 
@@ -59,7 +59,7 @@ class Uncovered:
 
 def find(
     host: Host, state_dir: Path, given: Collection[str], drops: Drops | None = None
-) -> Uncovered:
+) -> WithoutRules:
     """What is there and not among the slots that are ``given``; ``drops`` go before those on disk.
 
     Raises ``OSError`` and ``EraserError`` where the book, the exemptions or the drops cannot be
@@ -86,7 +86,7 @@ def find(
             and not _used(host, each, mounts)
         )
     )
-    return Uncovered(slots, tuple(each for each in there if each not in slots))
+    return WithoutRules(slots, tuple(each for each in there if each not in slots))
 
 
 def _was_given(entry: SlotEntry) -> bool:

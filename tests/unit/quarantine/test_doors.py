@@ -40,6 +40,7 @@ FOR_GOOD = {
     "operations/papers/keys.py": "files: a key's owner is set before its first byte is written",
     "operations/papers/ledger.py": "files: written line by line, it is longer than the memory",
     "service/issue/brokeracl.py": "chance: makes passwords, for people alone",
+    "stderr.py": "threads: one waits for whoever reads the log, so that no other does",
     "users.py": "trees: names that the machine knows, for people alone",
 }
 PAST = DOORS | FOR_GOOD

@@ -134,6 +134,12 @@ def claims(
     return found, tuple(each.file for each in known)
 
 
+PATIENCE = 3.0
+"""Seconds in which what could not be read of the host's processes may be read after all."""
+
+_PAUSE = 0.2
+
+
 def listed(host: Host) -> tuple[ListedDomain, ...]:
     """Every domain of this host, defined or running; one that is both stands twice, or more often.
 
@@ -142,13 +148,18 @@ def listed(host: Host) -> tuple[ListedDomain, ...]:
     """
     if why := proc.blind(host):
         raise InUseError(f"cannot prove idle: {why}")
-    try:
-        return _everywhere(host)
-    except OSError as error:
-        raise InUseError(
-            f"cannot prove idle: expected to read who runs on this host, found {error}; run as "
-            "root, or try again"
-        ) from error
+    deadline = host.clock.monotonic() + PATIENCE
+    while True:
+        try:
+            return _everywhere(host)
+        except OSError as error:
+            # What the machine lacks for a moment must not end a case that has erased already.
+            if host.clock.monotonic() >= deadline:
+                raise InUseError(
+                    f"cannot prove idle: expected to read who runs on this host, found {error}; "
+                    "run as root, or try again"
+                ) from error
+        host.clock.sleep(_PAUSE)
 
 
 def _everywhere(host: Host) -> tuple[ListedDomain, ...]:

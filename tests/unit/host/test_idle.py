@@ -454,6 +454,7 @@ def test_a_libvirt_that_cannot_be_looked_at_proves_nothing(
     """It would pass for one that is not there, or that sees what we see: a guest that is off and
     stands in its files alone would have no drive."""
     contained_libvirt(fake)
+    monkeypatch.setattr(domains, "PATIENCE", 0.0)
     read = "link" if file == "ns/mnt" else "text"
     real = getattr(Host, read)
 
@@ -465,6 +466,25 @@ def test_a_libvirt_that_cannot_be_looked_at_proves_nothing(
     monkeypatch.setattr(Host, read, fails)
     with pytest.raises(InUseError, match="who runs on this host, found"):
         domains.listed(fake.host)
+
+
+def test_a_libvirt_that_could_not_be_looked_at_once_is_looked_at_again(
+    fake: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = contained_libvirt(fake)
+    fake.domain(f"{root}/etc/libvirt/qemu/guest.xml")
+    real, lacks = Host.text, [True]
+
+    def fails(host: Host, absolute: str) -> str:
+        if absolute == "/proc/90/stat" and lacks:
+            lacks.pop()
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        return real(host, absolute)
+
+    monkeypatch.setattr(Host, "text", fails)
+    assert [each.file for each in domains.listed(fake.host)] == [
+        f"{root}/etc/libvirt/qemu/guest.xml"
+    ]
 
 
 def test_a_name_that_is_cut_in_the_midst_of_a_letter_can_be_told_of(fake: FakeHost) -> None:

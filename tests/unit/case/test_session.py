@@ -32,6 +32,7 @@ class LateController:
     pids = frozenset({os.getpid(), 77})
     descriptor = 9
     keeps: tuple[int, ...] = ()
+    once: tuple[str, ...] = ()
 
     def __init__(self, when: str = "late") -> None:
         self.disks: set[str] = set()

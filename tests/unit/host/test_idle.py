@@ -468,6 +468,22 @@ def test_a_libvirt_that_cannot_be_looked_at_proves_nothing(
         domains.listed(fake.host)
 
 
+def test_who_may_not_ask_of_the_first_process_sees_what_it_sees(
+    fake: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has all capabilities, and a service of the host need not."""
+    fake.domain("/etc/libvirt/qemu/guest.xml")
+    real = Host.link
+
+    def fails(host: Host, absolute: str) -> str | None:
+        if absolute == "/proc/1/ns/mnt":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(host, absolute)
+
+    monkeypatch.setattr(Host, "link", fails)
+    assert [each.file for each in domains.listed(fake.host)] == ["/etc/libvirt/qemu/guest.xml"]
+
+
 def test_a_libvirt_that_could_not_be_looked_at_once_is_looked_at_again(
     fake: FakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import subprocess
@@ -183,7 +184,8 @@ def test_no_child_at_all_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) ->
         raise OSError(errno.EAGAIN, "no more processes")
 
     monkeypatch.setattr(os, "fork", no_child)
-    before = os.listdir("/proc/self/fd")
+    gc.collect()  # else what earlier tests forgot may be closed between the two counts
+    before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(OSError, match="no more processes"):
         bounded.done_alone(CHILDREN, lambda _at: 1, 1.0)
-    assert os.listdir("/proc/self/fd") == before
+    assert len(os.listdir("/proc/self/fd")) <= before

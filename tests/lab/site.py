@@ -359,8 +359,10 @@ class Site:
             return True
 
     def log_tail(self, lines: int = 20) -> str:
-        """The end of the control plane's log."""
+        """The end of the control plane's log, if it was ever started."""
         log = self.directory / "control.log"
+        if not log.exists():
+            return "no log: the site was not started"
         return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
 
     def diagnostics(self) -> list[tuple[str, str]]:

@@ -39,7 +39,7 @@ def serving(conf: Path) -> Iterator[str]:
     """The API and its page on loopback; the page's address."""
     app = application.make(ServingPlane([conf]), MOUNT)
     with make_server("127.0.0.1", 0, app, _Server, _Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}/page"

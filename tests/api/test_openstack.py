@@ -96,7 +96,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     with Keystone(tmp_path_factory.mktemp("keystone")) as one:
         site = Site(tmp_path_factory.mktemp("site"), options=one.options(), strategy="keystone")
         server = make_server("127.0.0.1", 0, site.client().app, handler_class=_Quiet)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         _in_catalogue(one, one.admin(), f"http://127.0.0.1:{server.server_port}")
         _reader(one)
         home = tmp_path_factory.mktemp("home")

@@ -33,7 +33,9 @@ class Relay:
                 self.wfile.write((json.dumps(answer) + "\n").encode())
 
         self._server = socketserver.ThreadingUnixStreamServer(str(path), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -1,1 +1,1 @@
-"""Real services on loopback, and one named stand-in: Placement, Redis, PostgreSQL, Nova."""
+"""Real services on loopback, and named stand-ins (``*_standin.py``)."""

@@ -1,0 +1,1 @@
+"""Which commands erase a drive, and how each ends."""

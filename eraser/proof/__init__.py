@@ -1,0 +1,1 @@
+"""Whether a drive is erased: probes, reading, verdict."""

@@ -64,13 +64,16 @@ _ERRORS: Final = {
     403: "The caller may not do this",
     404: "Nothing of this name, or the caller may not see it",
     405: "Another method",
-    409: "Not possible as it is now, or somebody else was quicker",
+    409: "Not possible as it is now, or somebody else was quicker, or a certificate does not hold",
     412: "It has changed since the caller looked at it",
     413: "The body is too long",
     415: "The body is not JSON",
     428: "If-Match is missing: a decision is about something that was looked at",
     500: "An error of ours; the log has it under the request's id",
-    503: "The record, Keystone or Placement does not answer",
+    503: (
+        "Something that is needed does not answer, or is busy. After the code outcome-unread the"
+        " decision stands, after unfinished part of it may be done: look before you repeat"
+    ),
 }
 
 _ABOUT: Final = """\

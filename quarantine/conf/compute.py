@@ -14,7 +14,8 @@ its allocation. How late releases are seen is measured by what Nova says of a se
 action. The user needs to list servers of all projects and their actions, services, hypervisors and
 migrations, and to see each of those servers and what its flavor asks for. For that it must be an
 administrator to Nova (context_is_admin of its policy): rules for lists alone do not show a server
-of another project, and it would seem to be gone. Nothing is ever changed in Nova.
+of another project, and it would seem to be gone. The service changes nothing in Nova; only the
+command 'flavor create' does.
 """,
 )
 

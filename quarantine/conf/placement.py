@@ -9,8 +9,8 @@ GROUP = cfg.OptGroup(
     title="Access to Placement",
     help="""
 The control plane needs a service user that may read providers and write allocations, inventories
-and the reshaper (placement:reshaper:reshape; by default an administrator of the system or of the
-service project). Hosts never get these credentials.
+and the reshaper (placement:reshaper:reshape; by default the role 'service' may). Hosts never get
+these credentials.
 
 The microversion is fixed in the software (1.39), because behaviour is tested with that one.
 """,

@@ -27,7 +27,6 @@ PATIENCE = 900.0
 # Debian's Redis listens on loopback alone; all else that it has to have is the guide's.
 REDIS_CONF = """
 bind 0.0.0.0
-protected-mode no
 """
 
 

@@ -315,7 +315,7 @@ def test_a_lost_answer_ends_no_case_that_was_taken_up_beside_its_sanitize(
     make: Callable[..., Case],
 ) -> None:
     """It says as little of the sanitize as one that is lost in the run that sent it."""
-    made, looks = make(), list[str]()
+    made, looks = make(faults=Faults(sanitize_seconds=1.0)), list[str]()
 
     def busy(kernel: OddKernel, io: bool, opcode: int, given: dict[str, Any]) -> Answer | None:
         if not io and opcode == SANITIZE and not looks:

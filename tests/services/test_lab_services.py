@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from tests.lab.errors import LabError
 from tests.lab.services.faults import Fault, FaultProxy, Kind
@@ -35,7 +37,8 @@ def test_redis_comes_back_on_its_port_and_empty(redis_server: RedisServer) -> No
 
 def test_a_paused_redis_does_not_answer(redis_server: RedisServer) -> None:
     redis_server.pause()
-    client = redis.Redis("127.0.0.1", redis_server.port, socket_timeout=0.5, protocol=2)
+    once = Retry(NoBackoff(), 0)
+    client = redis.Redis("127.0.0.1", redis_server.port, socket_timeout=0.5, protocol=2, retry=once)
     with client, pytest.raises(redis.TimeoutError):
         client.ping()
     redis_server.resume()

@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from tests.lab.errors import LabError
 from tests.lab.services.process import ServiceProcess, free_port
@@ -55,6 +57,8 @@ class RedisServer(ServiceProcess):
             password=password,
             socket_timeout=5,
             socket_connect_timeout=5,
+            # By itself it tries ten times more, with pauses that grow: 4 s where a server starts.
+            retry=Retry(NoBackoff(), 0),
             protocol=2,
             ssl=self._certificate is not None,
             ssl_ca_certs=None if self._certificate is None else str(self._certificate),
